@@ -1,0 +1,7 @@
+"""`python -m grounding` is the `grounding` command."""
+
+import sys
+
+from grounding.cli import main
+
+sys.exit(main())

@@ -1,0 +1,146 @@
+"""The `grounding` command: build value indices ahead of time, and ask what of a database a question needs.
+
+Human text goes to stderr, results to stdout. Exit 0: done; 1: a database could not be indexed; 2: wrong usage or input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from grounding.errors import InputError
+from grounding.grounded import GroundedSchema, GroundingConfig, Request
+
+DEFAULT_CACHE = Path(".cache/grounding")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command; returns its exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return options.run(options)
+    except InputError as error:
+        print(f"grounding: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="grounding", description="Ground questions in the schema and values of SQLite databases."
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--cache", type=Path, default=DEFAULT_CACHE, help="where indices and vectors are kept (default: %(default)s)"
+    )
+    shared.add_argument(
+        "--encoder", default="minilm", help="minilm, a sentence-transformers folder, or none (default: %(default)s)"
+    )
+    shared.add_argument("--json", action="store_true", help="print JSON on stdout")
+
+    build = commands.add_parser("build", parents=[shared], help="index the values of every database under a folder")
+    build.add_argument("--root", type=Path, required=True, help="folder that is searched for *.sqlite files")
+    build.set_defaults(run=_build)
+
+    query = commands.add_parser("query", parents=[shared], help="the tables, columns and values that a question needs")
+    query.add_argument("question", nargs="?", help="the question")
+    query.add_argument("--db", type=Path, required=True, help="the SQLite file")
+    query.add_argument("--evidence", default="", help="what the question's author adds to it")
+    query.add_argument(
+        "--questions", type=Path, help='file with one {"question", "evidence"} a line, instead of a question'
+    )
+    query.add_argument(
+        "--descriptions",
+        type=Path,
+        help="folder of BIRD description CSVs (default: database_description beside the database)",
+    )
+    query.add_argument(
+        "--mode",
+        choices=("hybrid", "full"),
+        default="hybrid",
+        help="keep what is linked, or everything (default: %(default)s)",
+    )
+    query.add_argument("--top-values", type=int, default=10, help="how many values (default: %(default)s)")
+    query.add_argument(
+        "--min-score",
+        type=float,
+        default=0.0,
+        help="leave out values that score less, 0 to 1 (default: %(default)s, rank only)",
+    )
+    query.set_defaults(run=_query)
+    return parser
+
+
+def _build(options: argparse.Namespace) -> int:
+    from tqdm import tqdm
+
+    from grounding.grounder import Grounder
+
+    if not options.root.is_dir():
+        raise InputError(f"{options.root}: no such folder; --root takes the folder that holds the databases")
+    paths = sorted(options.root.rglob("*.sqlite"))
+    if not paths:
+        raise InputError(f"{options.root}: no *.sqlite file in it or below it")
+    grounder = Grounder(options.cache, options.encoder, progress=True)
+    built, failed = [], []
+    for path in tqdm(paths, unit="database", desc="indexing", file=sys.stderr):
+        try:
+            database, index = grounder.open(path)
+        except InputError as error:
+            failed.append({"path": str(path), "error": str(error)})
+        else:
+            built.append({"db_id": database.db_id, "index": str(index.folder), **index.manifest["counts"]})
+    for failure in failed:
+        print(f"grounding: {failure['error']}", file=sys.stderr)
+    strings = sum(entry["strings"] for entry in built)
+    print(f"{len(built)} databases, {strings} distinct texts; {len(failed)} failed", file=sys.stderr)
+    if options.json:
+        print(json.dumps({"built": built, "failed": failed}, ensure_ascii=False))
+    return 1 if failed else 0
+
+
+def _query(options: argparse.Namespace) -> int:
+    if (options.question is None) == (options.questions is None):
+        raise InputError("give one question, or --questions FILE")
+    requests = [Request(options.question, options.db, options.evidence, options.descriptions)]
+    if options.questions:
+        requests = list(_read_requests(options))
+
+    from grounding.grounder import Grounder
+
+    config = replace(GroundingConfig(), mode=options.mode, top_values=options.top_values, min_score=options.min_score)
+    for grounded in Grounder(options.cache, options.encoder, config).ground_many(requests):
+        print(json.dumps(grounded.to_json(), ensure_ascii=False) if options.json else _for_people(grounded))
+    return 0
+
+
+def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
+    try:
+        lines = options.questions.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{options.questions}: cannot be read ({error})") from error
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            record = json.loads(line)
+            question, evidence = record["question"], record.get("evidence") or ""
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f'{options.questions}, line {number}: not a JSON object with "question" ({error})'
+            ) from error
+        if not isinstance(question, str) or not isinstance(evidence, str):
+            raise InputError(f"{options.questions}, line {number}: question and evidence must be strings")
+        yield Request(question, options.db, evidence, options.descriptions)
+
+
+def _for_people(grounded: GroundedSchema) -> str:
+    from grounding.render import render_schema
+
+    values = [f"  {m.score:.2f} {m.channel:8s}{m.table}.{m.column} = {m.value!r}" for m in grounded.values]
+    return "\n".join([render_schema(grounded), *values])

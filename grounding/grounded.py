@@ -1,0 +1,125 @@
+"""What goes into grounding and what comes out: plain frozen data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from grounding.errors import InputError
+from grounding.schema import Database
+
+EVIDENCE_REASONS = frozenset({"name", "description", "value"})
+
+
+@dataclass(frozen=True)
+class GroundingConfig:
+    """Options of a Grounder."""
+
+    mode: str = "hybrid"
+    """hybrid: tables and columns with evidence, closed over keys and join paths; full: all, the linked ones marked."""
+    top_values: int = 10
+    """How many matched values (V_q) to keep for a question."""
+    min_score: float = 0.75
+    """Matched values scoring less (0 to 1) are dropped, runners-up of exact matches too; 0 keeps all top_values."""
+    link_score: float = 0.75
+    """From this score on a matched value is evidence for its column."""
+    max_mentions: int = 32
+    """How many mentions of a question and its evidence are looked up."""
+    max_values_per_column: int = 10_000
+    """Distinct text values of a column that are indexed: the frequent first, then an even spread of the rest."""
+    max_value_chars: int = 200
+    """Longer text is cut to this many characters before it is indexed."""
+    keep_all_columns: int = 30
+    """A database with at most this many columns is kept whole in hybrid mode: a cut would risk more than it saves."""
+    keep_table_columns: int = 12
+    """A table with evidence and at most this many columns is kept whole, for the same reason."""
+    samples: int = 3
+    """Frequent values carried along for each linked text column, for prompts that show samples."""
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("hybrid", "full"):
+            raise InputError(f"grounding mode {self.mode!r} is unknown; use 'hybrid' or 'full'")
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question about one database."""
+
+    question: str
+    db_path: Path
+    evidence: str = ""
+    description_dir: Path | None = None
+    """Folder with BIRD's description CSVs; None looks for `database_description` beside the database file."""
+
+
+@dataclass(frozen=True)
+class ValueMatch:
+    """A stored value that a mention of the question may mean."""
+
+    table: str
+    column: str
+    value: str
+    score: float
+    """Similarity to the closest mention, 0 to 1."""
+    channel: str
+    """Where that similarity comes from: exact, trigram or dense."""
+
+
+@dataclass(frozen=True)
+class LinkedColumn:
+    name: str
+    why: tuple[str, ...]
+    """name, description, value: evidence in the question. primary key, foreign key: structure. Or why it was kept
+    without either: see link.py."""
+
+    @property
+    def has_evidence(self) -> bool:
+        return not EVIDENCE_REASONS.isdisjoint(self.why)
+
+    @property
+    def is_key(self) -> bool:
+        return "primary key" in self.why or "foreign key" in self.why
+
+
+@dataclass(frozen=True)
+class LinkedTable:
+    name: str
+    columns: tuple[LinkedColumn, ...]
+
+
+@dataclass(frozen=True)
+class ColumnSamples:
+    """Frequent values of one column."""
+
+    table: str
+    column: str
+    values: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class GroundedSchema:
+    """S': what of the database a question needs. Tables, their columns and the values are best first."""
+
+    database: Database
+    tables: tuple[LinkedTable, ...]
+    values: tuple[ValueMatch, ...]
+    samples: tuple[ColumnSamples, ...] = ()
+
+    def to_json(self) -> dict:
+        """The document that `grounding query --json` prints."""
+        return {
+            "tables": [
+                {"name": table.name, "columns": [{"name": c.name, "why": list(c.why)} for c in table.columns]}
+                for table in self.tables
+            ],
+            "values": [
+                {
+                    "table": match.table,
+                    "column": match.column,
+                    "value": match.value,
+                    "score": round(match.score, 4),
+                    "channel": match.channel,
+                }
+                for match in self.values
+            ],
+        }

@@ -1,0 +1,103 @@
+"""Plain string work shared by mentions, retrieval and links: folding, words, stems, trigrams."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+_WORD = re.compile(r"\w+(?:['’.&/\-]\w+)*")
+_NAME_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_]+")
+_NUMBER_LIKE = re.compile(r"[\d\s.,:;/+\-–%$€£#()]*\Z")
+
+STOPWORDS = frozenset(
+    """a about above after all also am an and any are as at be been before being below between both but by can could
+    did do does done each every find for from get give had has have having he her hers him his how i if in into is it
+    its list many me more most much my no nor not of off on only or other our out over please return same she show
+    so some such tell than that the their theirs them then there these they this those through to too under until up
+    us use very was we were what whats when where whether which while who whom whose why will with within without
+    would you your refers refer means mean value values respectively""".split()
+)
+
+
+def fold(text: str) -> str:
+    """Text with case, Unicode width and composition, and runs of white space taken out of the comparison.
+
+    >>> fold("  ＮＥＷ  York ")
+    'new york'
+    """
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def words(text: str) -> list[str]:
+    """Words in order, inner apostrophes, dots, hyphens kept.
+
+    >>> words("Is K-12 in St. John's?")
+    ['Is', 'K-12', 'in', 'St', "John's"]
+    """
+    return _WORD.findall(text)
+
+
+def is_number_like(text: str) -> bool:
+    """Whether text has no letters: numbers, dates, phone numbers, which no sentence encoder tells apart.
+
+    >>> is_number_like("2,014-05-01"), is_number_like("K-12")
+    (True, False)
+    """
+    return _NUMBER_LIKE.match(text) is not None
+
+
+def stem(word: str) -> str:
+    """A lower-case word without its commonest English endings; meant for comparing, not for reading.
+
+    >>> [stem(w) for w in ("Cities", "classes", "singers", "address", "closed", "opening", "it's")]
+    ['city', 'class', 'singer', 'address', 'clos', 'open', 'it']
+    """
+    word = fold(word).replace("’", "'").removesuffix("'s")
+    if len(word) > 4 and word.endswith("ies"):
+        return word[:-3] + "y"
+    if len(word) > 4 and word.endswith(("sses", "xes", "zes", "ches", "shes")):
+        return word[:-2]
+    for ending, shortest in (("ing", 6), ("ed", 5)):
+        if len(word) >= shortest and word.endswith(ending):
+            return word[: -len(ending)]
+    if len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        word = word[:-1]
+    return word[:-1] if len(word) > 4 and word.endswith("e") else word
+
+
+@lru_cache(maxsize=100_000)  # the names and descriptions of a schema come again with every question
+def content_stems(text: str) -> tuple[str, ...]:
+    """Stems of a text's words without stop words; compound words count whole and in parts."""
+    found = []
+    for word in words(text):
+        word = word.removesuffix("'s").removesuffix("’s")
+        for part in dict.fromkeys((word, *name_parts(word))):
+            if part.casefold() not in STOPWORDS and (len(part) > 1 or part == word):
+                found.append(stem(part))
+    return tuple(dict.fromkeys(found))
+
+
+def name_parts(name: str) -> list[str]:
+    """A column or table name in parts, split at anything but letters and digits and at camel case.
+
+    >>> name_parts("AvgSATScore_2014 (Y/N)")
+    ['Avg', 'SAT', 'Score', '2014', 'Y', 'N']
+    """
+    return _NAME_PART.findall(name)
+
+
+@lru_cache(maxsize=100_000)
+def name_stems(name: str) -> frozenset[str]:
+    """Stems of a name's parts."""
+    return frozenset(stem(part) for part in name_parts(name))
+
+
+def trigrams(folded: str) -> frozenset[str]:
+    """The sets of three neighbouring characters, as SQLite's trigram tokenizer cuts them; empty below three."""
+    return frozenset(folded[i : i + 3] for i in range(len(folded) - 2))
+
+
+def dice(left: frozenset[str], right: frozenset[str]) -> float:
+    """Overlap of two sets, 2|A∩B| / (|A|+|B|), 0 to 1."""
+    return 2 * len(left & right) / (len(left) + len(right)) if left and right else 0.0

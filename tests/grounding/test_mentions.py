@@ -1,0 +1,40 @@
+"""What is looked up for a question."""
+
+from grounding.mentions import find_mentions
+
+
+def texts(question: str, evidence: str = "", limit: int = 100) -> list[str]:
+    return [mention.text for mention in find_mentions(question, evidence, limit)]
+
+
+def test_quotations_of_every_kind_come_first_and_keep_their_apostrophes():
+    found = texts("""Who knows "Big Ben", 'O'Hare Field', “New Deal” and the `School Type`?""")
+    assert found[:4] == ["Big Ben", "O'Hare Field", "New Deal", "School Type"]
+
+
+def test_an_apostrophe_is_no_quotation():
+    assert not any("whose" in text for text in texts("List the driver's race whose team's car won")[:1])
+
+
+def test_capitalized_spans_reach_over_connectors_but_not_over_and():
+    found = texts("Is the University of California in France and Germany?")
+    assert found[:3] == ["University of California", "France", "Germany"]
+
+
+def test_ngrams_do_not_start_or_end_in_a_stop_word():
+    found = texts("how many of the open races in wet weather")
+    assert "open races in" not in found
+    assert {"open", "races", "wet", "weather", "open races", "wet weather", "races in wet"} <= set(found)
+
+
+def test_evidence_is_searched_and_like_patterns_lose_their_signs():
+    assert "Hey" in texts("Which song?", "title LIKE '%Hey%'")
+
+
+def test_mentions_are_distinct_after_folding_and_bounded():
+    assert texts("in France, FRANCE or france") == ["France", "FRANCE or france"]
+    assert len(texts(" ".join(f"word{i}" for i in range(100)), limit=7)) == 7
+
+
+def test_a_question_of_stop_words_or_nothing_has_no_mentions():
+    assert texts("how many are there?") == [] and texts("") == []
