@@ -1,0 +1,22 @@
+"""Data sets: one reader per format, all returning Examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from serl.data.bird import load_bird
+from serl.data.example import Example
+from serl.data.spider import load_spider
+from serl.errors import InputError
+
+__all__ = ["FORMATS", "Example", "load"]
+
+_READERS = {"bird": load_bird, "spider": load_spider}
+FORMATS = tuple(_READERS)
+
+
+def load(format: str, root: Path | str, split: str) -> list[Example]:
+    """The questions of `split` under `root`, which is laid out as `format` (one of FORMATS) has it."""
+    if format not in _READERS:
+        raise InputError(f"unknown data format {format!r}, should be one of: {', '.join(FORMATS)}")
+    return _READERS[format](root, split)

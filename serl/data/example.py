@@ -1,0 +1,26 @@
+"""One question with its database and gold query: what every reader of a data format returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Example:
+    """A text-to-SQL question."""
+
+    question_id: str
+    """Unique within a split."""
+    db_id: str
+    question: str
+    evidence: str
+    """External knowledge that comes with the question (BIRD), "" where there is none."""
+    gold_sql: str
+    difficulty: str
+    """The data set's own word for it (BIRD: simple, moderate, challenging), "" where there is none."""
+    db_path: Path
+    """The SQLite file; it exists."""
+    split: str
+    description_dir: Path | None = None
+    """BIRD's folder of column descriptions, None where there is none."""

@@ -1,0 +1,5 @@
+"""The errors that the whole package shares."""
+
+from grounding.errors import InputError
+
+__all__ = ["InputError"]

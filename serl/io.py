@@ -1,0 +1,83 @@
+"""Reading and writing of the project's files.
+
+Writers replace a file whole or leave it as it was: a killed run never leaves half a file behind.
+Readers turn every way in which a file can be wrong into an InputError that names the file and the line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from serl.errors import InputError
+
+
+def atomic_write_bytes(path: Path | str, data: bytes) -> None:
+    """Write `data` to `path`, making its folder. Readers see the old content or the new, never a part."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
+    try:
+        part.write_bytes(data)
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def atomic_write_text(path: Path | str, text: str) -> None:
+    """Write `text` as UTF-8, all or nothing."""
+    atomic_write_bytes(path, text.encode("utf-8"))
+
+
+def write_jsonl(path: Path | str, rows: Iterable[Any]) -> None:
+    """Write one JSON document a line, all or nothing."""
+    atomic_write_text(path, "".join(_line(row) for row in rows))
+
+
+def append_jsonl(path: Path | str, row: Any) -> None:
+    """Add one line to a file that grows during a run. The line reaches the system in a single write."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "ab", buffering=0) as file:
+        file.write(_line(row).encode("utf-8"))
+
+
+def read_json(path: Path | str) -> Any:
+    """The JSON document in `path`; an InputError says which file and line is wrong."""
+    text = _read_text(Path(path))
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from error
+
+
+def read_jsonl(path: Path | str) -> list[Any]:
+    """The documents of a JSON-lines file in order; blank lines are skipped."""
+    rows = []
+    # Not splitlines(): it also cuts at characters that JSON allows inside a string, such as U+2028.
+    for number, line in enumerate(_read_text(Path(path)).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(json.loads(line))
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}, line {number}: not valid JSON ({error.msg})") from error
+    return rows
+
+
+def _line(row: Any) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from error
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise InputError(f"{path}, line {line}: not valid UTF-8") from error

@@ -1,0 +1,1 @@
+"""Running a model's SQL safely and judging its result."""

@@ -1,0 +1,97 @@
+"""Gold results are computed once, for exactly this database, SQL and limits."""
+
+import dataclasses
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from shops import HASTY, LIMITS, make_shop
+
+from serl.data.example import Example
+from serl.errors import InputError
+from serl.sql.gold import GoldCache
+from serl.sql.outcome import Status
+from serl.sql.sandbox import Sandbox
+
+FOREVER = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
+
+
+class CountingSandbox(Sandbox):
+    """A real sandbox that counts the statements it runs."""
+
+    ran = 0
+
+    def run_many(self, jobs):
+        jobs = list(jobs)
+        self.ran += len(jobs)
+        return super().run_many(jobs)
+
+
+@pytest.fixture
+def counting() -> Iterator[CountingSandbox]:
+    with CountingSandbox(workers=1, limits=LIMITS) as pool:
+        yield pool
+
+
+def example(question_id: str, sql: str, path: Path) -> Example:
+    return Example(question_id, "shop", "?", "", sql, "", path, "dev")
+
+
+def test_second_use_runs_nothing(counting: CountingSandbox, shop: Path, tmp_path: Path) -> None:
+    examples = [
+        example("a", "SELECT name, price FROM item", shop),
+        example("b", "SELECT x'00', 1 WHERE 0", shop),
+        example("same as a", "SELECT name, price FROM item", shop),
+        example("wrong", "SELECT nothing", shop),
+    ]
+    first = GoldCache(tmp_path / "gold.jsonl", counting).outcomes(examples)
+    assert counting.ran == 3
+    assert {key: outcome.status.value for key, outcome in first.items()} == {
+        "a": "ok", "b": "empty", "same as a": "ok", "wrong": "error",
+    }
+    second = GoldCache(tmp_path / "gold.jsonl", counting).outcomes(examples)
+    assert counting.ran == 3
+    assert {key: (o.columns, o.rows) for key, o in second.items()} == {
+        key: (o.columns, o.rows) for key, o in first.items()
+    }
+
+
+def test_results_leave_out_gold_that_failed(counting: CountingSandbox, shop: Path, tmp_path: Path) -> None:
+    examples = [example("good", "SELECT 1", shop), example("bad", "SELECT nothing", shop)]
+    assert list(GoldCache(tmp_path / "gold.jsonl", counting).results(examples)) == ["good"]
+
+
+def test_changed_database_or_limits_are_run_anew(counting: CountingSandbox, tmp_path: Path) -> None:
+    database, cache = tmp_path / "shop.sqlite", tmp_path / "gold.jsonl"
+    make_shop(database)
+    examples = [example("a", "SELECT count(*) FROM item", database)]
+    assert GoldCache(cache, counting).results(examples)["a"].rows == ((3,),)
+    with sqlite3.connect(database) as connection:
+        connection.execute("DELETE FROM item WHERE id = 1")
+    connection.close()
+    assert GoldCache(cache, counting).results(examples)["a"].rows == ((2,),)
+    with CountingSandbox(1, dataclasses.replace(LIMITS, max_rows=5)) as other_limits:
+        GoldCache(cache, other_limits).results(examples)
+        assert other_limits.ran == 1
+
+
+def test_timeouts_are_tried_again(shop: Path, tmp_path: Path) -> None:
+    with CountingSandbox(1, HASTY) as pool:
+        for _ in range(2):
+            cache = GoldCache(tmp_path / "gold.jsonl", pool)
+            assert cache.outcomes([example("a", FOREVER, shop)])["a"].status is Status.TIMEOUT
+        assert pool.ran == 2
+
+
+@pytest.mark.parametrize("content", ["not JSON\n", '{"key": "x"}\n', "[1]\n"])
+def test_damaged_cache_is_named(counting: CountingSandbox, tmp_path: Path, content: str) -> None:
+    (tmp_path / "gold.jsonl").write_text(content)
+    with pytest.raises(InputError, match=r"gold\.jsonl"):
+        GoldCache(tmp_path / "gold.jsonl", counting)
+
+
+def test_missing_database_is_named(counting: CountingSandbox, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"none\.sqlite: cannot read the database"):
+        missing = example("a", "SELECT 1", tmp_path / "none.sqlite")
+        GoldCache(tmp_path / "gold.jsonl", counting).results([missing])
