@@ -1,0 +1,68 @@
+"""What the commands share: `--config FILE --section.key value` and JSON output."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from serl.config import Config, load_config
+from serl.errors import InputError
+
+
+def add_config(parser: argparse.ArgumentParser, required: bool = True) -> None:
+    """`--config FILE`; dotted overrides may follow anywhere."""
+    parser.add_argument("--config", type=Path, required=required, metavar="FILE",
+                        help="YAML recipe; any key can be overridden as --section.key VALUE")
+    parser.set_defaults(takes_overrides=True)
+
+
+def parse_overrides(rest: Sequence[str]) -> list[tuple[str, str]]:
+    """`--a.b 1 --c=2` as [("a.b", "1"), ("c", "2")]; InputError for anything else.
+
+    >>> parse_overrides(["--train.lr", "1e-5", "--seed=3"])
+    [('train.lr', '1e-5'), ('seed', '3')]
+    """
+    overrides, items = [], list(rest)
+    while items:
+        item = items.pop(0)
+        if not item.startswith("--") or item == "--":
+            raise InputError(f"unexpected argument {item!r}; overrides are written --section.key VALUE")
+        key, equals, value = item[2:].partition("=")
+        if not equals:
+            if not items or items[0].startswith("--"):
+                raise InputError(f"--{key}: a value is missing")
+            value = items.pop(0)
+        overrides.append((key, value))
+    return overrides
+
+
+def config_of(args: argparse.Namespace) -> Config:
+    """The resolved config of a command line."""
+    return load_config(args.config, parse_overrides(args.overrides))
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """`--config FILE` for a new run, or `--resume RUN` for one that was stopped."""
+    add_config(parser, required=False)
+    parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run folder and its config")
+
+
+def run_of(args: argparse.Namespace) -> tuple[Config, Path]:
+    """Config and run folder of a command line with `add_run`; a new run must not exist yet."""
+    if (args.config is None) == (args.resume is None):
+        raise InputError(f"serl {args.command}: give either --config FILE or --resume RUN")
+    if args.resume is None:
+        config = config_of(args)
+        folder = Path(config.runs) / config.name
+        if (folder / "config.yaml").exists():
+            raise InputError(f"{folder}: this run exists; go on with --resume {folder}, or choose another --name")
+        return config, folder
+    if not (args.resume / "config.yaml").is_file():
+        raise InputError(f"{args.resume}: no config.yaml here, so this is not a run folder")
+    return load_config(args.resume / "config.yaml", parse_overrides(args.overrides)), args.resume
+
+
+def print_json(document: Any) -> None:
+    """One JSON document on stdout."""
+    print(json.dumps(document, ensure_ascii=False))

@@ -1,0 +1,67 @@
+"""`serl sql`: one statement through the sandbox."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from serl.errors import InputError
+
+if TYPE_CHECKING:
+    from serl.sql.outcome import Outcome
+
+_SHOWN_ROWS = 50
+_SHOWN_WIDTH = 40
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    """Add `sql` to the `serl` command."""
+    parser = subparsers.add_parser("sql", help="run one read-only SQL statement in the sandbox")
+    parser.add_argument("sql", metavar="SQL", help='the statement, as in "SELECT count(*) FROM t"')
+    parser.add_argument("--db", metavar="FILE", type=Path, required=True, help="SQLite database")
+    parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds (default: 5)")
+    parser.add_argument("--json", action="store_true", help="print the outcome as JSON on stdout")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """0 where the statement ran, 1 for every other outcome; InputError without a database file."""
+    from serl.sql.sandbox import Limits, Sandbox
+
+    if not args.db.is_file():
+        raise InputError(f"--db {args.db}: no such file")
+    if not args.timeout > 0:
+        raise InputError(f"--timeout {args.timeout:g}: should be more than 0 seconds")
+    with Sandbox(workers=1, limits=Limits(timeout_s=args.timeout)) as sandbox:
+        outcome = sandbox.run(args.db, args.sql)
+    if args.json:
+        print(json.dumps(outcome.to_json(), ensure_ascii=False))
+    else:
+        print(_describe(outcome), file=sys.stderr)
+    return 0 if outcome.ran else 1
+
+
+def _describe(outcome: Outcome) -> str:
+    """The outcome for a human: a table of the first rows, then one line of status."""
+    status = f"{outcome.status.value}, {outcome.row_count} rows, {outcome.ms:.1f} ms"
+    lines = _table(outcome) if outcome.columns else []
+    return "\n".join([*lines, f"{status}: {outcome.error}" if outcome.error else status])
+
+
+def _table(outcome: Outcome) -> list[str]:
+    rows = [outcome.columns, *outcome.rows[:_SHOWN_ROWS]]
+    texts = [[_cell(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts)]
+    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in texts]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    if outcome.row_count > _SHOWN_ROWS:
+        lines.append(f"... {outcome.row_count - _SHOWN_ROWS} more rows")
+    return lines
+
+
+def _cell(cell: object) -> str:
+    text = "NULL" if cell is None else " ".join(str(cell).split())
+    return text if len(text) <= _SHOWN_WIDTH else f"{text[: _SHOWN_WIDTH - 3]}..."

@@ -1,0 +1,32 @@
+"""`serl train`: reinforcement learning by a recipe, evaluation before and after, report."""
+
+import argparse
+import dataclasses
+import sys
+
+from serl.commands.options import add_run, print_json, run_of
+
+
+def add_parser(subparsers) -> None:
+    parser = subparsers.add_parser(
+        "train", help="train a policy by RL with execution hindsight",
+        description="Train by a recipe, evaluate before and after, write RUN/report.html. A run that was stopped "
+                    "goes on with --resume, exactly where its last checkpoint left it.")
+    add_run(parser)
+    parser.add_argument("--json", action="store_true", help="print the summaries as one JSON document")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    config, folder = run_of(args)
+
+    from serl.evaluate.table import plain_table
+    from serl.train.run import train_run
+
+    summaries = train_run(config, folder)
+    if args.json:
+        print_json({"run": str(folder), "config": dataclasses.asdict(config), "summaries": summaries})
+    if summaries:
+        print(plain_table(summaries), file=sys.stderr)
+    print(f"\nreport: {folder / 'report.html'}\npicture: {folder / 'picture.png'}", file=sys.stderr)
+    return 0

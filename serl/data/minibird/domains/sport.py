@@ -1,0 +1,66 @@
+"""Databases of motor racing and football."""
+
+from __future__ import annotations
+
+from serl.data.minibird.schema import Database, category, code, date, flag, key, label, number, ref, table
+from serl.data.minibird.words import CITIES, COUNTRIES
+
+RACING = Database("racing", (
+    table("circuit", "circuit/track", 40,
+          key(), label("name", "{place} Ring", "{place} Park", "{last} Speedway"),
+          category("country", COUNTRIES, "country", phrases=("in {v}", "located in {v}")),
+          number("length", 2.5, 7.5, "length", digits=1, unit="km", most="longest", least="shortest"),
+          number("turns", 8, 28, "number of turns", counted="turns", summable=True)),
+    table("driver", "driver", 70,
+          key(), label("name", "{first} {last}"),
+          code("nation", {"ITA": "Italian", "FRA": "French", "GER": "German", "BRA": "Brazilian",
+                          "JPN": "Japanese"},
+               "nationality", adjective=True),
+          date("birth_date", 1965, 2000, "born", "date of birth/birth date", most="youngest", least="oldest"),
+          number("number", 2, 99, "car number/number", null=0.1, averaged=False),
+          flag("active", "active", "retired")),
+    table("race", "race", 130,
+          key(), label("name", "{place} Grand Prix", "{country} {noun} Cup", "{last}'s {noun} Race"),
+          ref("circuit_id", "circuit", "at"),
+          date("date", 2005, 2020, "held", "date/day"),
+          number("laps", 30, 80, "number of laps", counted="laps", most="longest", least="shortest"),
+          category("weather", ("dry", "wet", "mixed"), "weather", stored=str.upper, adjective=True,
+                   null=0.06)),
+    table("result", "result", 400,
+          key(), ref("race_id", "race", "in"), ref("driver_id", "driver", "of"),
+          number("position", 1, 24, "position/finishing position", null=0.1, notion=("podium", "<=", 3)),
+          number("points", 0, 25, "number of points", counted="points", summable=True),
+          code("status", {"FIN": "finished", "RET": "abandoned", "DSQ": "disqualified"}, "status",
+               adjective=True, documented=False)),
+))
+
+FOOTBALL = Database("football", (
+    table("stadium", "stadium", 40,
+          key(), label("name", "{place} Arena", "{last} Park", "{noun} Stadium"),
+          category("city", CITIES, "city", phrases=("in {v}", "located in {v}")),
+          number("capacity", 4000, 90000, "capacity", most="largest", least="smallest", summable=True,
+                 notion=("huge", ">", 60000)),
+          number("built", 1900, 2018, "building year/year of building", averaged=False)),
+    table("team", "team/club", 50,
+          key(), label("name", "{city} {noun}s", "{place} United", "{place} Rovers"),
+          ref("stadium_id", "stadium", "playing in"),
+          category("league", ("first", "second", "third"), "league", stored=str.upper,
+                   phrases=("in the {v} league",)),
+          number("budget", 1, 95, "budget", digits=1, unit="million", most="richest", least="poorest",
+                 summable=True)),
+    table("player", "player", 220,
+          key(), label("name", "{first} {last}"),
+          ref("team_id", "team", "of"),
+          code("position", {"GK": "goalkeeper", "DF": "defender", "MF": "midfielder", "FW": "forward"},
+               "position", phrases=("playing as {v}",)),
+          number("Height (cm)", 165, 203, "height", null=0.05, unit="cm", most="tallest", least="shortest",
+                 notion=("tall", ">", 190), more="taller than {v}", less="shorter than {v}"),
+          date("birth_date", 1985, 2003, "born", "date of birth/birth date", most="youngest", least="oldest"),
+          flag("injured", "injured", "healthy")),
+    table("game", "game/match", 320,
+          key(), ref("team_id", "team", "of"),
+          date("date", 2016, 2021, "played", "date/day"),
+          code("place", {"H": "home", "A": "away", "N": "neutral"}, "place", adjective=True),
+          number("goals", 0, 7, "number of goals", counted="goals", summable=True),
+          number("crowd", 500, 70000, "crowd/attendance", null=0.08, summable=True)),
+))

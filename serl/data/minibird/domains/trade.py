@@ -1,0 +1,67 @@
+"""Databases of a shop and a wine trader."""
+
+from __future__ import annotations
+
+from serl.data.minibird.schema import Database, category, code, date, flag, key, label, number, ref, table
+from serl.data.minibird.words import CITIES, COUNTRIES
+
+SHOP = Database("shop", (
+    table("supplier", "supplier", 40,
+          key(), label("company", "{last} & Sons", "{place} Trading", "{adjective} {noun} Ltd",
+                       said="company name"),
+          category("country", COUNTRIES, "country", phrases=("from {v}", "based in {v}")),
+          number("rating", 1, 10, "rating", digits=1, most="best rated", least="worst rated")),
+    table("product", "product/item", 110,
+          key(), label("name", "{adjective} Lamp", "{adjective} {noun} Chair", "{noun} Table",
+                       "{adjective} Carpet", "{last}'s Mug"),
+          ref("supplier_id", "supplier", "of"),
+          category("Product Line", ("furniture", "kitchen", "garden", "toys", "office"),
+                   "product line/category", stored=str.title),
+          number("price", 3, 480, "price", digits=2, most="most expensive", least="cheapest",
+                 notion=("expensive", ">", 250), more="costing more than {v}", less="costing less than {v}"),
+          number("stock", 0, 300, "stock/number in stock", null=0.06, summable=True),
+          flag("discontinued", "discontinued", "available")),
+    table("customer", "customer/client", 100,
+          key(), label("name", "{first} {last}"),
+          category("city", CITIES[:14], "city", phrases=("from {v}", "living in {v}")),
+          code("segment", {"CON": "consumer", "COR": "corporate", "HOM": "home-office"}, "segment",
+               adjective=True),
+          number("points", 0, 2000, "number of points", counted="points", null=0.08)),
+    table("order", "order", 380,
+          key(), ref("customer_id", "customer", "of"), ref("product_id", "product", "for"),
+          date("Order Date", 2015, 2020, "placed", "order date"),
+          number("quantity", 1, 40, "quantity", summable=True, most="largest", least="smallest",
+                 notion=("bulk", ">", 25)),
+          code("status", {"S": "shipped", "P": "pending", "X": "cancelled", "R": "returned"}, "status",
+               adjective=True, documented=False)),
+))
+
+WINE = Database("wine", (
+    table("region", "region/wine region", 40,
+          key("region_id"), label("name", "{place} Valley", "{place} Hills", "{last} Coast"),
+          category("country", COUNTRIES[1:9], "country", phrases=("in {v}", "located in {v}")),
+          number("area", 200, 9000, "area/planted area", unit="acres", most="largest", least="smallest",
+                 summable=True),
+          code("climate", {"C": "cool", "T": "temperate", "W": "warm"}, "climate", adjective=True)),
+    table("winery", "winery/producer", 60,
+          key("winery_id"), label("name", "Chateau {last}", "{noun} Cellars", "{adjective} {noun} Estate"),
+          ref("region_id", "region", "in"),
+          number("founded", 1780, 2010, "founding year/year of foundation", most="newest", least="oldest",
+                 averaged=False),
+          flag("organic", "organic", "conventional")),
+    table("wine", "wine", 140,
+          key("wine_id"), label("name", "{adjective} {noun}", "{noun} Reserve", "{last}'s Choice"),
+          ref("winery_id", "winery", "of"),
+          category("color", ("red", "white", "rose"), "color", stored=str.upper, adjective=True),
+          number("price", 5, 180, "price", digits=2, most="most expensive", least="cheapest",
+                 notion=("premium", ">", 90), more="costing more than {v}", less="costing less than {v}"),
+          number("Alcohol %", 9, 16, "alcohol content/alcohol", digits=1, most="strongest", least="lightest"),
+          number("year", 1995, 2019, "year/vintage", averaged=False)),
+    table("review", "review", 360,
+          key("review_id"), ref("wine_id", "wine", "of"),
+          number("score", 60, 100, "score/points given", null=0.05, notion=("outstanding", ">=", 90),
+                 most="best", least="worst"),
+          date("date", 2010, 2020, "written", "date/review date"),
+          category("critic", ("Anna O'Neil", "Mark Reed", "Julia Weber", "Tom D'Angelo"), "critic/reviewer",
+                   phrases=("written by {v}", "by {v}"))),
+))
