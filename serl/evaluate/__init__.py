@@ -1,0 +1,1 @@
+"""Evaluation of a text-to-SQL policy: candidates → metrics with intervals → tables."""

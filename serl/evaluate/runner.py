@@ -1,0 +1,70 @@
+"""Evaluate a policy: greedy and N samples a question, candidates and summary on disk."""
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from serl.agent.env import Environment
+from serl.agent.rollout import Job, rollout
+from serl.evaluate.candidates import candidate
+from serl.evaluate.summary import summarize
+from serl.generate.interface import Generator
+from serl.io import atomic_write_text, write_jsonl
+from serl.sql.sandbox import Sandbox
+from serl.task import Question
+
+EVAL_STREAM = 1  # first entry of every random stream of an evaluation; training uses 0
+
+
+def evaluate(
+    env: Environment,
+    generator: Generator,
+    sandbox: Sandbox,
+    questions: Sequence[Question],
+    unseen: set[str],
+    n: int,
+    temperature: float,
+    stage: str,
+    folder: Path | None = None,
+) -> dict[str, Any]:
+    """Summary of `questions`; with `folder`, `candidates.jsonl` and `summary.json` are written into it.
+
+    `unseen` names the databases that training never touched.
+    """
+    start = time.perf_counter()
+    jobs = []
+    for question in questions:
+        streams = [None] + [(EVAL_STREAM, question.index, sample) for sample in range(n)]
+        jobs += [Job(question.example, question.prompt_ids, stream) for stream in streams]
+    with tqdm(total=len(jobs), desc=f"evaluate {stage}", unit="answer") as bar:
+        trajectories = rollout(env, generator, sandbox, jobs, temperature, bar.update).trajectories
+    rows = [
+        _row(question, trajectories[i * (n + 1) : (i + 1) * (n + 1)], unseen)
+        for i, question in enumerate(questions)
+    ]
+    summary = summarize(rows, stage, n, time.perf_counter() - start)
+    if folder is not None:
+        write_jsonl(folder / "candidates.jsonl", rows)
+        atomic_write_text(folder / "summary.json", json.dumps(summary, indent=1))
+    return summary
+
+
+def _row(question: Question, trajectories: list, unseen: set[str]) -> dict[str, Any]:
+    greedy, *samples = [candidate(trajectory, question) for trajectory in trajectories]
+    example = question.example
+    return {
+        "question_id": example.question_id,
+        "db_id": example.db_id,
+        "seen": example.db_id not in unseen,
+        "difficulty": example.difficulty,
+        "question": example.question,
+        "evidence": example.evidence,
+        "gold_sql": example.gold_sql,
+        "gold": question.gold.to_json(),
+        "greedy": greedy,
+        "samples": samples,
+    }

@@ -1,0 +1,77 @@
+"""Estimates with intervals for evaluation: proportions, and means over questions.
+
+The unit is the question. Samples of one question are not independent of each other, so a mean over
+samples is taken inside each question first and the interval comes from resampling questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+
+Z_95 = 1.959963984540054
+"""The standard normal's 97.5% quantile: a two-sided 95% interval."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value in [0, 1] with the ends of its 95% interval, from `n` questions."""
+
+    value: float
+    low: float
+    high: float
+    n: int
+
+    def to_json(self) -> dict[str, float | int]:
+        """The estimate as `{"value", "low", "high", "n"}`."""
+        return asdict(self)
+
+
+def wilson(successes: int, n: int, z: float = Z_95) -> Estimate:
+    """Wilson's score interval of a proportion: right near 0 and 1, where value ± z·se is not.
+
+    >>> estimate = wilson(8, 10)
+    >>> round(estimate.low, 3), round(estimate.high, 3)
+    (0.49, 0.943)
+
+    Raises ValueError unless 0 <= successes <= n and n > 0.
+    """
+    if n <= 0 or not 0 <= successes <= n:
+        raise ValueError(f"need 0 <= successes <= n and n > 0, got {successes} of {n}")
+    value = successes / n
+    spread = 1 + z * z / n
+    centre = (value + z * z / (2 * n)) / spread
+    half = z * math.sqrt(value * (1 - value) / n + z * z / (4 * n * n)) / spread
+    # Rounding must not push an end past the value itself when it is exactly 0 or 1.
+    return Estimate(value, min(value, max(0.0, centre - half)), max(value, min(1.0, centre + half)), n)
+
+
+def bootstrap_mean(
+    values: Sequence[float], seed: int = 0, resamples: int = 2000, level: float = 0.95
+) -> Estimate:
+    """Mean of one value a question, with the percentile bootstrap's interval. The same seed, the same ends.
+
+    Raises ValueError when `values` is empty.
+    """
+    if not values:
+        raise ValueError("the mean of no values has no estimate")
+    values_Q = np.asarray(values, dtype=np.float64)
+    generator = np.random.default_rng(seed)
+    picks_RQ = generator.integers(0, len(values_Q), size=(resamples, len(values_Q)))
+    tail = (1 - level) / 2
+    low, high = np.quantile(values_Q[picks_RQ].mean(axis=1), [tail, 1 - tail])
+    return Estimate(float(values_Q.mean()), float(low), float(high), len(values_Q))
+
+
+def mean_at_n(correct: Sequence[Sequence[bool]], seed: int = 0) -> Estimate:
+    """Unbiased estimate of one sample's accuracy, from the samples of each question.
+
+    Every question counts the same, however many samples it kept: the mean of per-question fractions.
+    Raises ValueError when there is no question or a question has no sample.
+    """
+    if any(not samples for samples in correct):
+        raise ValueError("a question without samples has no accuracy; leave it out first")
+    return bootstrap_mean([sum(samples) / len(samples) for samples in correct], seed)

@@ -1,0 +1,5 @@
+"""Best-of-N selection: one selector a file, each a pure function `pick(candidates) -> index | None`.
+
+`first` and `vote` see only what an agent has at inference. `oracle` reads gold correctness and is an
+upper bound for analysis, never a selector that a user could run.
+"""

@@ -1,0 +1,249 @@
+"""What a run leaves behind: its folder (`RunFolder`), and, if wanted, Weights & Biases (`Tracker`).
+
+The folder is the record: everything the viewer and the notebooks show comes from its files.
+
+    RUN/config.yaml                          the resolved config
+    RUN/environment.json                     versions, hardware, git state, command line
+    RUN/metrics.jsonl                        one line a step
+    RUN/trajectories/step_000012.jsonl       the trajectories of step 12
+"""
+
+from __future__ import annotations
+
+import json
+import netrc
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import yaml
+
+from serl.errors import InputError
+from serl.io import atomic_write_text, write_jsonl
+
+PACKAGES = (
+    *("serl", "torch", "transformers", "tokenizers", "sentence-transformers", "faiss-cpu", "faiss-gpu"),
+    *("sqlglot", "numpy", "deepspeed", "vllm", "wandb"),
+)
+
+
+WANDB_MODES = ("auto", "online", "offline", "disabled")
+WANDB_INIT_TIMEOUT_S = 30.0
+
+
+class RunFolder:
+    """The folder of one run. Making it creates RUN and RUN/trajectories; nothing there is removed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            (path / "trajectories").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"run folder {path}: cannot be made ({error.strerror})") from error
+        self._metrics = path / "metrics.jsonl"
+
+    def write_config(self, config: Mapping[str, Any]) -> None:
+        """Write RUN/config.yaml. `config` holds plain values only (dict, list, str, number, bool, None)."""
+        text = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True)
+        atomic_write_text(self.path / "config.yaml", text)
+
+    def write_environment(self, argv: Sequence[str] | None = None) -> None:
+        """Write RUN/environment.json; `argv` is this process's command line by default."""
+        environment = describe_environment(sys.argv if argv is None else argv)
+        atomic_write_text(self.path / "environment.json", json.dumps(environment, indent=2) + "\n")
+
+    def append_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Add one line for `step`; when this returns the line is on disk, whatever happens to the process."""
+        line = json.dumps({"step": step, **metrics}, ensure_ascii=False) + "\n"
+        with open(self._metrics, "ab") as file:
+            file.write(line.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def truncate_metrics(self, step: int) -> None:
+        """For a run that resumes at `step`: drop later lines, and a last line that a kill cut off."""
+        if self._metrics.exists():
+            write_jsonl(self._metrics, [row for row in read_metrics(self.path) if row["step"] < step])
+
+    def write_trajectories(self, step: int, rows: Iterable[Mapping[str, Any]]) -> Path:
+        """Write the trajectories of `step`, replacing earlier ones of that step, and return the file."""
+        path = trajectory_file(self.path, step)
+        write_jsonl(path, rows)
+        return path
+
+
+class Tracker:
+    """A run's metrics on Weights & Biases, beside the run folder and never instead of it.
+
+    `mode`: `online`; `offline` (files under `dir`/wandb, for `wandb sync` later; no network at all);
+    `disabled` (wandb is not even imported); `auto`: see `resolve_wandb_mode`, and offline with a warning when
+    the server cannot be reached. Asks nothing and prints nothing else.
+    """
+
+    def __init__(
+        self,
+        mode: str = "auto",
+        project: str = "serl",
+        name: str | None = None,
+        group: str | None = None,
+        tags: Sequence[str] = (),
+        config: Mapping[str, Any] | None = None,
+        dir: Path | None = None,
+    ) -> None:
+        self.mode = resolve_wandb_mode(mode)
+        self._run = None
+        if self.mode == "disabled":
+            return
+        if find_spec("wandb") is None:
+            raise InputError(
+                f"wandb mode {self.mode}: wandb is not installed; install it or use mode disabled"
+            )
+        # The login speaks before any settings apply, and crash reports would use the network even offline.
+        os.environ.setdefault("WANDB_SILENT", "true")
+        os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
+        import wandb
+
+        if dir is not None:
+            dir.mkdir(parents=True, exist_ok=True)
+        start = partial(
+            wandb.init,
+            project=project,
+            name=name,
+            group=group,
+            tags=list(tags),
+            config=dict(config or {}),
+            dir=dir,
+            settings=wandb.Settings(silent=True, console="off", init_timeout=WANDB_INIT_TIMEOUT_S),
+        )
+        try:
+            self._run = start(mode=self.mode)
+        except wandb.Error as error:
+            reason = str(error).partition("\n")[0]
+            if mode != "auto":
+                raise InputError(
+                    f"wandb: {reason}; check the login and network, or use mode offline"
+                ) from error
+            print(f"wandb: {reason}; logging offline, see `wandb sync`", file=sys.stderr)
+            self.mode = "offline"
+            self._run = start(mode="offline")
+
+    def log(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Send the metrics of `step`; steps must not go back."""
+        if self._run is not None:
+            self._run.log(dict(metrics), step=step)
+
+    def finish(self) -> None:
+        """Flush and close. Calling it again does nothing."""
+        if self._run is not None:
+            self._run.finish()
+            self._run = None
+
+
+def resolve_wandb_mode(mode: str) -> str:
+    """`auto` → the user's WANDB_MODE if set, else `online` with a login, `offline` without one.
+
+    A login is WANDB_API_KEY or an entry of the server in ~/.netrc. `auto` without the package is `disabled`.
+    """
+    if mode not in WANDB_MODES:
+        raise InputError(f"wandb mode {mode!r}: must be one of {', '.join(WANDB_MODES)}")
+    if mode != "auto":
+        return mode
+    if find_spec("wandb") is None:
+        return "disabled"
+    chosen = os.environ.get("WANDB_MODE", "")
+    if chosen in ("online", "offline", "disabled"):
+        return chosen
+    return "online" if os.environ.get("WANDB_API_KEY") or _has_netrc_login() else "offline"
+
+
+def _has_netrc_login() -> bool:
+    """Whether the user's netrc knows the wandb server. An unreadable netrc counts as no login."""
+    host = urlparse(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname
+    try:
+        return bool(host) and netrc.netrc(os.environ.get("NETRC")).authenticators(host) is not None
+    except (OSError, netrc.NetrcParseError):
+        return False
+
+
+def trajectory_file(run_dir: Path, step: int) -> Path:
+    """Where the trajectories of `step` are kept."""
+    return run_dir / "trajectories" / f"step_{step:06d}.jsonl"
+
+
+def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
+    """The metrics of a run, [] before its first step.
+
+    A last line without its newline is what a kill (or a writer still at work) leaves: it is ignored. Any
+    other damage is an InputError.
+    """
+    path = run_dir / "metrics.jsonl"
+    if not path.exists():
+        return []
+    data = path.read_bytes()
+    lines = data[: data.rfind(b"\n") + 1].split(b"\n")
+    return [_parsed(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def describe_environment(argv: Sequence[str]) -> dict[str, Any]:
+    """Versions, hardware, git state and command line; keys whose fact is unknown are null or empty."""
+    return {
+        "python": platform.python_version(),
+        "packages": {name: version for name in PACKAGES if (version := _version(name))},
+        "platform": platform.platform(),
+        "cpu_count": os.cpu_count(),
+        "gpus": _gpus(),
+        "git": _git_state(Path(__file__).resolve().parent),
+        "argv": list(argv),
+    }
+
+
+def _parsed(line: bytes, where: str) -> dict[str, Any]:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise InputError(f"{where}: not valid JSON ({error})") from error
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _gpus() -> list[str]:
+    """Names of the NVIDIA GPUs, [] where the driver's tool is missing or fails."""
+    if shutil.which("nvidia-smi") is None:
+        return []
+    names = _output_of(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"])
+    return names.splitlines() if names else []
+
+
+def _git_state(folder: Path) -> dict[str, Any] | None:
+    """Commit of the checkout that tracks this file and whether it has changes; None outside of one."""
+    if shutil.which("git") is None:
+        return None
+    git = ["git", "-C", str(folder)]
+    # Installed into somebody's own repository, the package must not report that repository's commit.
+    if _output_of([*git, "ls-files", "--error-unmatch", Path(__file__).name]) is None:
+        return None
+    commit = _output_of([*git, "rev-parse", "--verify", "HEAD"])
+    return {"commit": commit, "dirty": bool(_output_of([*git, "status", "--porcelain"]))} if commit else None
+
+
+def _output_of(command: list[str]) -> str | None:
+    """The command's stdout without its last newline; None when it fails or takes over 10 s."""
+    try:
+        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None

@@ -1,0 +1,49 @@
+import pytest
+
+from serl.evaluate.stats import bootstrap_mean, mean_at_n, wilson
+
+
+def test_wilson_of_8_in_10_is_the_textbook_interval():
+    estimate = wilson(8, 10)
+    assert (estimate.value, estimate.n) == (0.8, 10)
+    assert estimate.low == pytest.approx(0.4902, abs=5e-5)
+    assert estimate.high == pytest.approx(0.9433, abs=5e-5)
+
+
+def test_wilson_at_the_edges_has_width_and_stays_within_0_and_1():
+    none, every = wilson(0, 10), wilson(10, 10)
+    # With no success the upper end is z² / (n + z²).
+    assert (none.low, none.high) == (0.0, pytest.approx(3.8414588 / 13.8414588))
+    assert (every.low, every.high) == (pytest.approx(10 / 13.8414588), 1.0)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(1, 0), (-1, 5), (6, 5)])
+def test_wilson_refuses_counts_that_cannot_be(successes, n):
+    with pytest.raises(ValueError, match="successes"):
+        wilson(successes, n)
+
+
+def test_mean_at_n_counts_every_question_the_same():
+    # 1/4 and 1/1: the mean of fractions is 0.625; pooling the five samples would give 0.4.
+    assert mean_at_n([[True, False, False, False], [True]]).value == 0.625
+
+
+def test_mean_at_n_refuses_a_question_without_samples():
+    with pytest.raises(ValueError, match="without samples"):
+        mean_at_n([[True], []])
+
+
+def test_bootstrap_is_the_same_for_the_same_seed_and_covers_the_mean():
+    values = [0.0, 0.25, 0.5, 1.0] * 10
+    estimate = bootstrap_mean(values, seed=3)
+    assert estimate == bootstrap_mean(values, seed=3)
+    assert estimate != bootstrap_mean(values, seed=4)
+    assert estimate.value == 0.4375
+    # The normal approximation: 1.96 · 0.3698 / √40 = 0.1146 on each side.
+    assert estimate.low == pytest.approx(0.4375 - 0.1146, abs=0.015)
+    assert estimate.high == pytest.approx(0.4375 + 0.1146, abs=0.015)
+
+
+def test_bootstrap_of_equal_values_has_no_width():
+    estimate = bootstrap_mean([0.5] * 7)
+    assert (estimate.low, estimate.value, estimate.high) == (0.5, 0.5, 0.5)
