@@ -1,0 +1,78 @@
+"""A trajectory: token ids are the only truth, and everything grows with them.
+
+The class is append-only. `append_context` is for what we inject (prompt, framing, observations: loss mask
+0), `append_sampled` for what the policy sampled (loss mask 1, its end token included when it was sampled).
+Ids, loss mask, action mask and sampler log-probs grow in the same call, so they cannot drift apart, and
+masks are never inferred from text, pad ids or eos ids.
+"""
+
+from dataclasses import dataclass, field
+
+from serl.agent.grammar import Action, Kind
+from serl.sql.outcome import Outcome
+
+Span = tuple[int, int]
+
+
+@dataclass
+class Turn:
+    """One action and its answer, as [start, end) spans of the trajectory's tokens."""
+
+    state: Span  # everything the policy saw
+    action: Span  # everything it sampled
+    sql: Span | None  # the SQL body inside the action
+    splice_at: int  # where the teacher's hindsight goes: before the close of the last non-assistant message
+    parsed: Action
+    action_text: str
+    outcome: Outcome | None = None  # of the action's SQL
+    observation: Span | None = None
+    observation_text: str | None = None
+
+
+@dataclass
+class Trajectory:
+    """Tokens and turns of one sampled conversation."""
+
+    token_ids: list[int] = field(default_factory=list)
+    loss_mask: list[int] = field(default_factory=list)
+    action_mask: list[int] = field(default_factory=list)
+    sampler_logprobs: list[float | None] = field(default_factory=list)
+    turns: list[Turn] = field(default_factory=list)
+    stop: str = ""  # final | max_turns | length; empty while running
+
+    def __len__(self) -> int:
+        return len(self.token_ids)
+
+    def append_context(self, ids: list[int]) -> Span:
+        """Add injected tokens; returns their span."""
+        return self._append(ids, [0] * len(ids), [0] * len(ids), [None] * len(ids))
+
+    def append_sampled(self, ids: list[int], logprobs: list[float], action_mask: list[int]) -> Span:
+        """Add sampled tokens with the sampler's log-probs and the action mask; returns their span."""
+        if not len(ids) == len(logprobs) == len(action_mask):
+            raise ValueError(f"{len(ids)} ids, {len(logprobs)} log-probs, {len(action_mask)} mask entries")
+        return self._append(ids, [1] * len(ids), action_mask, logprobs)
+
+    def _append(self, ids: list[int], loss: list[int], action: list[int],
+                logprobs: list[float | None]) -> Span:
+        start = len(self.token_ids)
+        self.token_ids += ids
+        self.loss_mask += loss
+        self.action_mask += action
+        self.sampler_logprobs += logprobs
+        return start, len(self.token_ids)
+
+    @property
+    def final_sql(self) -> str | None:
+        """The solution's SQL, or None if the trajectory has none."""
+        last = self.turns[-1].parsed if self.turns else None
+        return last.sql if last is not None and last.kind is Kind.FINAL else None
+
+    @property
+    def final_outcome(self) -> Outcome | None:
+        """The database's answer to the solution."""
+        return self.turns[-1].outcome if self.final_sql is not None else None
+
+    @property
+    def loss_tokens(self) -> int:
+        return sum(self.loss_mask)

@@ -1,0 +1,1 @@
+"""Generators: token ids in; sampled token ids, their log-probs and the stop reason out."""

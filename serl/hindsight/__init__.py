@@ -1,0 +1,1 @@
+"""Execution hindsight: what the teacher may see, the teacher, and the token weights made from its gap."""

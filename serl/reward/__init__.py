@@ -1,0 +1,1 @@
+"""Rewards of a finished trajectory: terms, and the panel that adds them."""

@@ -1,0 +1,1 @@
+"""Training: advantages, losses, scoring, engine, trainer, supervised warm start, checkpoints."""

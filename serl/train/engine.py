@@ -1,0 +1,74 @@
+"""The PyTorch engine: one process, one model, AdamW.
+
+It knows nothing of RL: it takes losses that already carry their denominator, adds their gradients up, clips
+and steps. Other engines stand behind the same four methods.
+"""
+
+import math
+from collections.abc import Callable
+
+import torch
+
+
+def constant_with_warmup(warmup_steps: int) -> Callable[[int], float]:
+    """Factor of the learning rate at each step: linear warm-up, then 1."""
+    return lambda step: min(1.0, (step + 1) / (warmup_steps + 1))
+
+
+def cosine_with_warmup(steps: int, warmup: float, floor: float = 0.05) -> Callable[[int], float]:
+    """Linear warm-up over a share of `steps`, then half a cosine down to `floor`."""
+    rise = max(1, round(warmup * steps))
+
+    def factor(step: int) -> float:
+        if step < rise:
+            return (step + 1) / rise
+        progress = min(1.0, (step - rise) / max(1, steps - rise))
+        return floor + (1.0 - floor) * 0.5 * (1.0 + math.cos(math.pi * progress))
+
+    return factor
+
+
+class TorchEngine:
+    """Optimizer and schedule around `model`."""
+
+    def __init__(self, model: torch.nn.Module, lr: float, weight_decay: float, grad_clip: float,
+                 schedule: Callable[[int], float]) -> None:
+        self.model = model
+        self.grad_clip = grad_clip
+        decayed = [p for p in model.parameters() if p.requires_grad and p.dim() >= 2]
+        plain = [p for p in model.parameters() if p.requires_grad and p.dim() < 2]
+        self.optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": weight_decay},
+                                            {"params": plain, "weight_decay": 0.0}],
+                                           lr=lr, betas=(0.9, 0.95))
+        self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, schedule)
+
+    def zero_grad(self) -> None:
+        self.optimizer.zero_grad(set_to_none=True)
+
+    def backward(self, loss: torch.Tensor) -> None:
+        """Add the gradient of `loss`, which is already divided by the whole batch's denominator."""
+        loss.backward()
+
+    def step(self) -> float:
+        """Clip, update, advance the schedule; returns the gradient norm before clipping.
+
+        Raises FloatingPointError, before any weight is touched, if that norm is not finite.
+        """
+        parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        norm = torch.nn.utils.clip_grad_norm_(parameters, self.grad_clip).item()
+        if not math.isfinite(norm):
+            raise FloatingPointError(f"gradient norm is {norm}: the update was not applied")
+        self.optimizer.step()
+        self.scheduler.step()
+        return norm
+
+    @property
+    def lr(self) -> float:
+        return self.scheduler.get_last_lr()[0]
+
+    def state_dict(self) -> dict:
+        return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scheduler.load_state_dict(state["scheduler"])

@@ -1,0 +1,75 @@
+"""A whole run: evaluate, train, evaluate, report; whatever of it is done already is skipped."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+from serl import model as models
+from serl.config import Config, to_yaml
+from serl.errors import InputError
+from serl.evaluate.runner import evaluate
+from serl.evaluate.summary import read_summaries
+from serl.io import atomic_write_text
+from serl.task import unseen
+from serl.tracking import RunFolder, Tracker
+from serl.train import checkpoint
+from serl.train.trainer import Trainer
+from serl.view.picture import write_picture
+from serl.view.report import write_report
+from serl.workbench import Workbench, open_workbench, workbench_of
+
+
+def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
+    """Run `config` in `folder`, or go on with it; returns the evaluation summaries.
+
+    Stages: `init` (random weights, if asked for), `sft` (the policy that RL starts from), `rl`.
+    """
+    run = RunFolder(folder)
+    newest = checkpoint.latest(folder / "checkpoints")
+    atomic_write_text(folder / "config.yaml", to_yaml(config))
+    run.write_environment()
+    if config.eval.untrained and not _evaluated(folder, "init"):
+        model, tokenizer = models.untrained(config.model.path, config.model.dtype, config.seed)
+        with workbench_of(config, model, tokenizer) as bench:
+            evaluate_stage(bench, "init", folder / "eval" / "init", n=0)
+    with open_workbench(config, str(newest) if newest else None) as bench:
+        if config.eval.start and not _evaluated(folder, "sft"):
+            if newest is not None:
+                raise InputError(f"{folder}: resumed without eval/sft/summary.json, and the starting weights are "
+                                 "gone; resume with --eval.start false")
+            evaluate_stage(bench, "sft", folder / "eval" / "sft", config.eval.n)
+        tracker = Tracker(config.tracking.wandb, config.tracking.project, config.name, config.tracking.group,
+                          config.tracking.tags, dataclasses.asdict(config), folder)
+        try:
+            trainer = Trainer(bench, run, tracker)
+            if newest is not None:
+                trainer.restore(checkpoint.load_state(newest))
+            trainer.train()
+            if not _evaluated(folder, "rl"):
+                evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
+            summaries = read_summaries(folder)
+            tracker.log(config.train.steps, _final_metrics(summaries))
+        finally:
+            tracker.finish()
+    write_picture(folder)
+    write_report(folder)
+    return summaries
+
+
+def evaluate_stage(bench: Workbench, stage: str, out: Path, n: int) -> dict[str, Any]:
+    """Evaluate the bench's policy on the evaluation split; candidates and summary go into `out`."""
+    data = bench.config.data
+    split = bench.preparer.load_split(data.eval_split, data.max_eval)
+    train = bench.preparer.load_split(data.train_split, data.max_train)
+    questions = bench.preparer.prepare(split, range(len(split.examples)))
+    return evaluate(bench.env, bench.generator(bench.config.eval.batch_size), bench.sandbox, questions,
+                    unseen(split.examples, train), n, bench.config.eval.temperature, stage, out)
+
+
+def _evaluated(folder: Path, stage: str) -> bool:
+    return (folder / "eval" / stage / "summary.json").is_file()
+
+
+def _final_metrics(summaries: list[dict[str, Any]]) -> dict[str, float]:
+    return {f"{summary['stage']}/{split}/{metric}": estimate["value"] for summary in summaries
+            for split, metrics in summary["splits"].items() for metric, estimate in metrics.items()}

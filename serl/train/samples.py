@@ -1,0 +1,95 @@
+"""What the trainer knows of each trajectory, token by token, and how the teacher's view is added.
+
+All per-token tensors are aligned to `trajectory.token_ids`: entry i belongs to token i. Context tokens hold
+NaN log-probs and weight 1.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from serl.agent.trajectory import Trajectory
+from serl.config import HindsightConfig
+from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
+from serl.hindsight.weights import token_weights
+from serl.reward.panel import Reward
+from serl.train.scoring import score
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A scored trajectory. `reward` is None where the infrastructure failed."""
+
+    trajectory: Trajectory
+    reward: Reward | None
+    advantage: float
+    student: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # old policy's log-probs [T]
+    teacher: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # teacher's log-probs [T]
+    hindsight_mask: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # m without finiteness [T]
+    weight: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # ω [T]
+    reference: torch.Tensor | None = None  # log-probs of the KL reference [T]
+
+    @property
+    def first(self) -> int:
+        """Index of the first sampled token: everything before it is the prompt."""
+        return self.trajectory.turns[0].action[0]
+
+
+def policy_logprobs(model, samples: Sequence[Sample], micro_tokens: int, temperature: float
+                    ) -> list[torch.Tensor]:
+    """Log-probs of every trajectory's sampled tokens under `model`; NaN elsewhere."""
+    tails = score(model, [s.trajectory.token_ids for s in samples], [s.first for s in samples],
+                  micro_tokens, temperature)
+    out = []
+    for sample, tail in zip(samples, tails):
+        full = torch.full((len(sample.trajectory),), float("nan"))
+        full[sample.first:] = tail
+        full[~torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)] = float("nan")
+        out.append(full)
+    return out
+
+
+def add_student(model, samples: Sequence[Sample], micro_tokens: int, temperature: float) -> list[Sample]:
+    """Samples with the old policy's log-probs, weight 1 and no teacher yet."""
+    logprobs = policy_logprobs(model, samples, micro_tokens, temperature)
+    return [replace(sample, student=logprob, teacher=torch.full_like(logprob, float("nan")),
+                    hindsight_mask=torch.zeros(len(logprob), dtype=torch.bool),
+                    weight=torch.ones(len(logprob)))
+            for sample, logprob in zip(samples, logprobs)]
+
+
+def add_reference(model, samples: Sequence[Sample], micro_tokens: int, temperature: float) -> list[Sample]:
+    """Samples with the log-probs of the KL reference (the starting policy, never the teacher)."""
+    logprobs = policy_logprobs(model, samples, micro_tokens, temperature)
+    return [replace(sample, reference=logprob) for sample, logprob in zip(samples, logprobs)]
+
+
+def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[int]], lam: float,
+                config: HindsightConfig, rows: int, chars: int, micro_tokens: int, temperature: float
+                ) -> list[Sample]:
+    """Samples with the teacher's log-probs and ω. At λ = 0 no teacher forward runs."""
+    if lam == 0.0:
+        return list(samples)
+    branches: list[tuple[int, tuple[int, int], list[int], int]] = []
+    for index, sample in enumerate(samples):
+        for turn in sample.trajectory.turns if sample.advantage != 0.0 else ():
+            hindsight: Hindsight | None = make_hindsight(turn.outcome, encode, config.budget, rows, chars)
+            if hindsight is not None:
+                branches.append((index, turn.action, *teacher_input(sample.trajectory, turn, hindsight)))
+    scores = score(model, [ids for *_, ids, _ in branches], [first for *_, first in branches],
+                   micro_tokens, temperature)
+    teacher = [sample.teacher.clone() for sample in samples]
+    has_hindsight = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
+    for (index, (start, end), _, _), logprobs in zip(branches, scores):
+        teacher[index][start:end] = logprobs
+        has_hindsight[index][start:end] = True
+    out = []
+    for sample, logprobs, has in zip(samples, teacher, has_hindsight):
+        loss_mask = torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)
+        action_mask = torch.tensor(sample.trajectory.action_mask, dtype=torch.bool)
+        mask = loss_mask & action_mask & has
+        weight = token_weights(torch.full_like(sample.student, sample.advantage), sample.student, logprobs,
+                               mask, lam, config.eps_low, config.eps_high)
+        out.append(replace(sample, teacher=logprobs, hindsight_mask=mask, weight=weight))
+    return out

@@ -1,0 +1,139 @@
+"""Warm-start traces written from gold: what an agent that knows the answer would have done.
+
+    direct    solution                                   check     query = gold, answer, solution
+    probe     look a value up, answer, solution          correct   wrong query, answer, solution
+
+Every answer is the database's own. The wrong query of `correct` is context, not a target: the policy learns
+to correct it, not to make it. Some traces show the teacher's view instead, so that its context is in the
+distribution of the weights it starts from: the target is gold's action behind the empty frame, behind what
+the database answered to gold, or behind what it answered to a wrong query.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from serl.agent.env import Environment, Episode
+from serl.agent.grammar import Kind, write
+from serl.config import Config
+from serl.hindsight.context import Hindsight, frame, make_hindsight, teacher_input
+from serl.sql.compare import is_ordered, strict
+from serl.sql.sandbox import Sandbox
+from serl.task import Question
+from serl.train.mutate import Schema, mutations, probes
+
+PLANS = (("direct", 0.4), ("check", 0.25), ("probe", 0.1), ("correct", 0.25))
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Token ids and, for each, whether it is a target."""
+
+    kind: str
+    ids: list[int]
+    target: list[int]
+
+
+@dataclass(frozen=True)
+class TraceWriter:
+    """Writes traces for questions of databases whose columns are `schemas[db_id]`."""
+
+    env: Environment
+    sandbox: Sandbox
+    config: Config
+    schemas: dict[str, Schema]
+
+    def write(self, questions: Sequence[Question], seed: int) -> list[Trace]:
+        """One trace a question, the same for the same seed. SQL of all of them runs in parallel."""
+        randoms = [Random(f"{seed}/{question.example.question_id}") for question in questions]
+        wrong = self._wrong_queries(questions, randoms)
+        traces = []
+        plans = [self._plan(question, bad, random) for question, bad, random in zip(questions, wrong, randoms)]
+        outcomes = self.sandbox.run_many(
+            [(question.example.db_path, sql) for question, plan in zip(questions, plans) for _, sql in plan.actions])
+        cursor = iter(outcomes)
+        for question, plan, random in zip(questions, plans, randoms):
+            episode = self.env.start(list(question.prompt_ids))
+            for kind, sql in plan.actions:
+                ids = self.encode(write(kind, sql))
+                episode.act(ids, [0.0] * len(ids))
+                episode.observe(next(cursor))
+            traces.append(self._trace(episode, plan, random))
+        return traces
+
+    def encode(self, text: str) -> list[int]:
+        return self.env.tokenizer.encode(text, add_special_tokens=False)
+
+    def _wrong_queries(self, questions: Sequence[Question], randoms: Sequence[Random]) -> list[str | None]:
+        """For each question one mutation of gold whose result differs from gold's, if there is one."""
+        candidates = [(number, sql) for number, (question, random) in enumerate(zip(questions, randoms))
+                      for sql in list(mutations(question.example.gold_sql, self.schemas[question.example.db_id],
+                                                random))[:3]]
+        outcomes = self.sandbox.run_many([(questions[n].example.db_path, sql) for n, sql in candidates])
+        wrong: list[str | None] = [None] * len(questions)
+        for (number, sql), outcome in zip(candidates, outcomes):
+            question = questions[number]
+            same = strict(outcome, question.gold, is_ordered(question.example.gold_sql)).match
+            if wrong[number] is None and not same:
+                wrong[number] = sql
+        return wrong
+
+    def _plan(self, question: Question, wrong: str | None, random: Random) -> "_Plan":
+        gold = question.example.gold_sql
+        kind = random.choices([name for name, _ in PLANS], [share for _, share in PLANS])[0]
+        lookups = probes(gold, self.schemas[question.example.db_id])
+        first: list[tuple[Kind, str]] = []
+        if kind == "check":
+            first = [(Kind.SQL, gold)]
+        elif kind == "probe" and lookups:
+            first = [(Kind.SQL, random.choice(lookups))]
+        elif kind == "correct" and wrong is not None:
+            first = [(Kind.SQL, wrong)]
+        else:
+            kind = "direct"
+        if self.config.agent.max_turns < 2:
+            kind, first = "direct", []
+        return _Plan(kind, [*first, (Kind.FINAL, gold)], wrong, question)
+
+    def _trace(self, episode: Episode, plan: "_Plan", random: Random) -> Trace:
+        trajectory = episode.trajectory
+        if random.random() < self.config.sft.hindsight_share:
+            return self._teacher_trace(episode, plan, random)
+        target = list(trajectory.loss_mask)
+        if plan.kind == "correct":
+            start, end = trajectory.turns[0].action
+            target[start:end] = [0] * (end - start)
+        return Trace(plan.kind, trajectory.token_ids, target)
+
+    def _teacher_trace(self, episode: Episode, plan: "_Plan", random: Random) -> Trace:
+        turn = episode.trajectory.turns[-1]
+        view = random.choice(("empty", "gold", "wrong"))
+        hindsight = None
+        if view == "wrong" and plan.wrong is not None:
+            outcome = self.sandbox.run(plan.question.example.db_path, plan.wrong)
+            hindsight = make_hindsight(outcome, self.encode, **self._limits)
+        elif view == "gold":
+            hindsight = make_hindsight(turn.outcome, self.encode, **self._limits)
+        if hindsight is None:
+            view, hindsight = "empty", self._empty_frame()
+        ids, start = teacher_input(episode.trajectory, turn, hindsight)
+        return Trace(f"teacher {view}", ids, [0] * start + [1] * (len(ids) - start))
+
+    @property
+    def _limits(self) -> dict[str, int]:
+        return {"budget": self.config.hindsight.budget, "rows": self.config.agent.observation_rows,
+                "chars": self.config.agent.observation_chars}
+
+    def _empty_frame(self) -> Hindsight:
+        hindsight = frame("", self.encode, self.config.hindsight.budget)
+        if hindsight is None:
+            raise ValueError("hindsight.budget does not hold the empty frame")
+        return hindsight
+
+
+@dataclass(frozen=True)
+class _Plan:
+    kind: str
+    actions: list[tuple[Kind, str]]
+    wrong: str | None
+    question: Question

@@ -1,0 +1,176 @@
+"""The loop: rollouts, rewards, hindsight, update, checkpoint. One call of `step` is one rollout batch.
+
+    questions ─ rollout ─▶ trajectories ─ reward ─▶ advantages A
+    old policy's log-probs; teacher's log-probs with hindsight ─▶ weights ω
+    loss(A·ω) ─▶ update ─▶ teacher follows ─▶ metrics, trajectories, checkpoint
+
+Everything random is a function of (seed, step, question, sample), so that a resumed run repeats exactly what
+an uninterrupted one would have done.
+"""
+
+import time
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from tqdm import tqdm
+
+from serl.agent.rollout import Job, RolloutResult, rollout
+from serl.evaluate.runner import evaluate
+from serl.hindsight.teacher import Teacher
+from serl.hindsight.weights import lambda_at
+from serl.reward.panel import reward
+from serl.task import Question, Split, question_order, unseen
+from serl.tracking import RunFolder, Tracker
+from serl.train import checkpoint
+from serl.train.advantages import group_advantages
+from serl.train.engine import TorchEngine, constant_with_warmup
+from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
+from serl.train.records import record
+from serl.train.samples import Sample, add_reference, add_student, add_teacher
+from serl.train.update import update
+from serl.workbench import Workbench
+
+TRAIN_STREAM = 0  # first entry of every random stream of training; evaluation uses 1
+
+
+class Trainer:
+    """State of a run: model, optimizer, teacher, counters. `bench` holds what does not change."""
+
+    def __init__(self, bench: Workbench, run: RunFolder, tracker: Tracker) -> None:
+        self.bench, self.run, self.tracker = bench, run, tracker
+        self.config = bench.config
+        options = self.config.train
+        self.train_split = bench.preparer.load_split(self.config.data.train_split, self.config.data.max_train)
+        self.teacher = Teacher(bench.model, self.config.hindsight.teacher)
+        self.reference = bench.frozen_copy() if options.kl_beta > 0.0 else None
+        self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip,
+                                  constant_with_warmup(options.warmup_steps))
+        self.next_step = 0
+        self.updates = 0
+        self.checkpoints = Path(run.path) / "checkpoints"
+
+    def train(self) -> None:
+        """Run the remaining steps; metrics, trajectories and checkpoints go to the run folder."""
+        options, steps = self.config.train, range(self.next_step, self.config.train.steps)
+        with tqdm(steps, desc="train", unit="step", initial=self.next_step, total=options.steps) as bar:
+            for step in bar:
+                metrics = self.step(step)
+                self.next_step = step + 1
+                if self.config.eval.every and self.next_step % self.config.eval.every == 0:
+                    metrics |= self._probe()
+                self.run.append_metrics(step, metrics)
+                self.tracker.log(step, metrics)
+                if self.next_step % options.save_every == 0 or self.next_step == options.steps:
+                    self.save()
+                bar.set_postfix(reward=f"{metrics['reward/mean']:.3f}", ex=f"{metrics['ex/train']:.3f}")
+
+    def step(self, step: int) -> dict[str, float]:
+        """One rollout batch and its update(s); returns the metrics."""
+        clock = Clock()
+        options = self.config.rollout
+        with clock("time/prepare"):
+            order = question_order(len(self.train_split.examples), self.config.seed,
+                                   step * options.questions, options.questions)
+            questions = self.bench.preparer.prepare(self.train_split, order)
+        with clock("time/rollout"):
+            result = self._rollout(step, questions)
+        with clock("time/score"):
+            samples = self._score(result, questions)
+        lam = lambda_at(self.updates, self.config.hindsight.lambda0, self.config.hindsight.schedule,
+                        self.config.hindsight.decay_updates)
+        with clock("time/teacher"):
+            samples = self._hindsight(samples, lam)
+        metrics = rollout_metrics(samples, options.group_size) | mismatch_metrics(samples)
+        metrics |= hindsight_metrics(samples, lam, self.teacher.updates_behind)
+        with clock("time/update"):
+            for _ in range(self.config.train.updates_per_batch):
+                metrics |= update(self.engine, samples, self.config.train, options.temperature)
+                self.updates += 1
+                self.teacher.after_update(self.bench.model, self.updates)
+        if self.config.train.save_trajectories:
+            self._record(step, samples, questions)
+        clock.seconds["time/rollout"] -= result.sql_seconds
+        return metrics | clock.seconds | {"time/sql": result.sql_seconds, "time/step": clock.total()}
+
+    def save(self) -> Path:
+        """Write a checkpoint of everything that the next step depends on."""
+        state = {"next_step": self.next_step, "updates": self.updates, "engine": self.engine.state_dict(),
+                 "teacher": self.teacher.state_dict(),
+                 "reference": self.reference.state_dict() if self.reference is not None else None}
+        return checkpoint.save(self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state,
+                               self.config.train.keep)
+
+    def restore(self, state: dict) -> None:
+        """Continue from a checkpoint's state; the model's weights were loaded from the same folder."""
+        self.next_step, self.updates = state["next_step"], state["updates"]
+        self.engine.load_state_dict(state["engine"])
+        self.teacher.load_state_dict(state["teacher"])
+        if self.reference is not None:
+            self.reference.load_state_dict(state["reference"])
+        self.run.truncate_metrics(self.next_step)
+
+    def _rollout(self, step: int, questions: Sequence[Question]) -> RolloutResult:
+        jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, question.index, number))
+                for question in questions for number in range(self.config.rollout.group_size)]
+        return rollout(self.bench.env, self.bench.generator(self.config.rollout.batch_size),
+                       self.bench.sandbox, jobs, self.config.rollout.temperature)
+
+    def _score(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
+        """Rewards, advantages and the old policy's log-probs, group by group."""
+        size, samples = self.config.rollout.group_size, []
+        for number, question in enumerate(questions):
+            group = result.trajectories[number * size: (number + 1) * size]
+            rewards = [reward(trajectory, question.gold, question.example.gold_sql, self.config.reward)
+                       for trajectory in group]
+            advantages = group_advantages([scored and scored.total for scored in rewards],
+                                          self.config.train.advantage_eps)
+            samples += [Sample(*row) for row in zip(group, rewards, advantages)]
+        temperature, micro = self.config.rollout.temperature, self.config.train.micro_tokens
+        samples = add_student(self.bench.model, samples, micro, temperature)
+        if self.reference is not None:
+            samples = add_reference(self.reference, samples, micro, temperature)
+        return samples
+
+    def _hindsight(self, samples: Sequence[Sample], lam: float) -> list[Sample]:
+        agent = self.config.agent
+        return add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config.hindsight,
+                           agent.observation_rows, agent.observation_chars, self.config.train.micro_tokens,
+                           self.config.rollout.temperature)
+
+    def _probe(self) -> dict[str, float]:
+        """Greedy accuracy on a fixed sample of the evaluation split: points of the learning curve."""
+        split = self.bench.preparer.load_split(self.config.data.eval_split, self.config.eval.probe)
+        return probe_metrics(self.bench, split, unseen(split.examples, self.train_split))
+
+    def _record(self, step: int, samples: Sequence[Sample], questions: Sequence[Question]) -> None:
+        size = self.config.rollout.group_size
+        rows = [record(sample, questions[i // size], step, i % size, self.config.seed, self.bench.env.token_bytes.of)
+                for i, sample in enumerate(samples)]
+        self.run.write_trajectories(step, rows)
+
+
+def probe_metrics(bench: Workbench, split: Split, unseen_ids: set[str]) -> dict[str, float]:
+    """`eval/seen` and `eval/unseen`: greedy execution accuracy of the current weights."""
+    questions = bench.preparer.prepare(split, range(len(split.examples)))
+    summary = evaluate(bench.env, bench.generator(bench.config.eval.batch_size), bench.sandbox, questions,
+                       unseen_ids, 0, bench.config.eval.temperature, "probe")
+    return {f"eval/{name}": metrics["greedy"]["value"] for name, metrics in summary["splits"].items()
+            if name != "all" and metrics}
+
+
+class Clock:
+    """Wall-clock seconds of named sections."""
+
+    def __init__(self) -> None:
+        self.start = time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str):
+        start = time.perf_counter()
+        yield
+        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def total(self) -> float:
+        return time.perf_counter() - self.start

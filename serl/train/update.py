@@ -1,0 +1,67 @@
+"""One policy update from a batch of samples: micro-batches, one denominator, one optimizer step."""
+
+from collections.abc import Sequence
+
+import torch
+
+from serl.config import TrainConfig
+from serl.train.engine import TorchEngine
+from serl.train.losses import grpo_loss
+from serl.train.samples import Sample
+from serl.train.scoring import batches, pad, tail_logprobs
+
+
+def denominator(samples: Sequence[Sample], reduction: str) -> float:
+    """Z of the whole optimizer batch: its loss tokens, or its trajectories. Infrastructure failures are out."""
+    scored = [sample for sample in samples if sample.reward is not None]
+    if reduction == "seq_sum":
+        return float(max(1, len(scored)))
+    return float(max(1, sum(sample.trajectory.loss_tokens for sample in scored)))
+
+
+def update(engine: TorchEngine, samples: Sequence[Sample], config: TrainConfig, temperature: float
+           ) -> dict[str, float]:
+    """Apply one optimizer step; returns loss, gradient norm and ratio diagnostics.
+
+    A trajectory with A = 0 has no gradient of the surrogate, so it is only encoded when there is a KL term.
+    It counts in Z all the same.
+    """
+    total = denominator(samples, config.reduction)
+    active = [sample for sample in samples
+              if sample.reward is not None and (sample.advantage != 0.0 or config.kl_beta > 0.0)]
+    engine.model.train()
+    engine.zero_grad()
+    sums: dict[str, float] = {"loss": 0.0, "clipped": 0.0, "kl_old": 0.0}
+    tokens = 0
+    for chunk in batches([len(sample.trajectory) for sample in active], config.micro_tokens):
+        loss, metrics, count = micro_loss(engine.model, [active[i] for i in chunk], config, total, temperature)
+        engine.backward(loss)
+        tokens += count
+        for name, value in {"loss": loss.detach(), **metrics}.items():
+            sums[name] = sums.get(name, 0.0) + float(value)
+    grad_norm = engine.step() if active else 0.0
+    result = {"loss": sums["loss"], "grad_norm": grad_norm, "lr": engine.lr,
+              "ratio/clip_fraction": sums["clipped"] / max(1, tokens),
+              "kl/old": sums["kl_old"] / max(1, tokens)}
+    if "kl_ref" in sums:
+        result["kl"] = sums["kl_ref"] / max(1, tokens)
+    return result
+
+
+def micro_loss(model, samples: Sequence[Sample], config: TrainConfig, total: float, temperature: float
+               ) -> tuple[torch.Tensor, dict[str, torch.Tensor], int]:
+    """Loss of a micro-batch with the batch's denominator, its diagnostics' sums, and its loss tokens."""
+    device = model.device
+    lengths = [len(sample.trajectory) for sample in samples]
+    first = min(sample.first for sample in samples)
+    ids_BL = pad([sample.trajectory.token_ids for sample in samples], 0, torch.long, device)
+    mask_BT = pad([s.trajectory.loss_mask[first:] for s in samples], 0, torch.bool, device)
+    old_BT = pad([s.student[first:] for s in samples], 0.0, torch.float32, device)
+    advantage_BT = pad([s.advantage * s.weight[first:] for s in samples], 0.0, torch.float32, device)
+    reference_BT = None
+    if config.kl_beta > 0.0:
+        reference_BT = pad([s.reference[first:] for s in samples], 0.0, torch.float32, device)
+    logp_BT = tail_logprobs(model, ids_BL, lengths, first, temperature)
+    loss, metrics = grpo_loss(logp_BT, old_BT, advantage_BT, mask_BT, total, config.clip_eps, reference_BT,
+                              config.kl_beta)
+    return loss, metrics, int(mask_BT.sum())

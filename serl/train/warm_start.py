@@ -1,0 +1,125 @@
+"""The warm start from end to end: model (from scratch if asked), traces, SFT, saved model folder."""
+
+import dataclasses
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from grounding import Database, Grounder, GroundingConfig, Request, render_schema
+from serl import data, embedded
+from serl import model as models
+from serl.agent.prompts import messages
+from serl.config import Config, to_yaml
+from serl.io import atomic_write_text
+from serl.task import Question, Split
+from serl.tracking import RunFolder, Tracker
+from serl.train import checkpoint
+from serl.train.mutate import Schema
+from serl.train.sft import SftRun
+from serl.train.traces import Trace, TraceWriter
+from serl.workbench import Workbench, workbench_of
+
+SCRATCH = "scratch"
+PREPARE_CHUNK = 256
+
+
+def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict[str, Any]:
+    """Fine-tune and write the model to `out`, going on from the last epoch saved in `folder`.
+
+    Returns the steps, and how many traces of each kind were written.
+    """
+    run = RunFolder(folder)
+    atomic_write_text(folder / "config.yaml", to_yaml(config))
+    run.write_environment()
+    newest = checkpoint.latest(folder / "checkpoints")
+    model, tokenizer = _starting_model(config, newest)
+    kinds: Counter[str] = Counter()
+    tracker = Tracker(config.tracking.wandb, config.tracking.project, config.name, config.tracking.group,
+                      config.tracking.tags, dataclasses.asdict(config), folder)
+    with workbench_of(config, model, tokenizer) as bench:
+        questions = all_questions(bench)
+        writer = TraceWriter(bench.env, bench.sandbox, config, schemas(questions))
+
+        def traces_of(epoch: int) -> list[Trace]:
+            traces = [trace for copy in range(config.sft.traces_per_question)
+                      for trace in writer.write(questions, seed=1000 * (1000 * config.seed + epoch) + copy)]
+            kinds.update(trace.kind for trace in traces)
+            return [trace for trace in traces if len(trace.ids) <= config.model.max_length]
+
+        def on_step(step: int, metrics: dict[str, float]) -> None:
+            run.append_metrics(step, metrics)
+            tracker.log(step, metrics)
+
+        sft = SftRun(model, config.sft, traces_of, config.seed)
+        if newest is not None:
+            sft.load_state_dict(checkpoint.load_state(newest))
+        run.truncate_metrics(sft.step)
+        try:
+            sft.train(on_step, lambda: checkpoint.save(folder / "checkpoints", sft.step, model, tokenizer,
+                                                       sft.state_dict(), keep=1))
+        finally:
+            tracker.finish()
+    _replace_folder(out, model, tokenizer, save_dtype)
+    return {"model": str(out), "steps": sft.step, "traces": dict(sorted(kinds.items()))}
+
+
+def _starting_model(config: Config, newest: Path | None):
+    if newest is not None:
+        return models.load(str(newest), config.model.dtype)
+    if config.model.path != SCRATCH:
+        return models.load(config.model.path, config.model.dtype)
+    tokenizer = embedded.make_tokenizer(_texts(config))
+    return embedded.make_model(tokenizer, config.seed), tokenizer
+
+
+def all_questions(bench: Workbench) -> list[Question]:
+    """Every training question, prepared, with a progress bar."""
+    split: Split = bench.preparer.load_split(bench.config.data.train_split, bench.config.data.max_train)
+    out: list[Question] = []
+    with tqdm(total=len(split.examples), desc="ground", unit="question") as bar:
+        for start in range(0, len(split.examples), PREPARE_CHUNK):
+            chunk = range(start, min(start + PREPARE_CHUNK, len(split.examples)))
+            out += bench.preparer.prepare(split, chunk)
+            bar.update(len(chunk))
+    return out
+
+
+def schemas(questions: list[Question]) -> dict[str, Schema]:
+    """Column names by table, of every database that the questions are about."""
+    paths = {question.example.db_id: question.example.db_path for question in questions}
+    databases = {db_id: Database.read(path) for db_id, path in paths.items()}
+    return {db_id: {table.name: [column.name for column in table.columns] for table in database.tables}
+            for db_id, database in databases.items()}
+
+
+def _texts(config: Config) -> Iterator[str]:
+    """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of the training split."""
+    examples = data.load(config.data.format, Path(config.data.root), config.data.train_split)
+    options = config.grounding
+    grounder = Grounder(Path(options.cache), options.encoder, GroundingConfig(mode=options.mode))
+    requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
+                for example in examples]
+    for example, grounded in zip(examples, grounder.ground_many(requests)):
+        schema = render_schema(grounded, options.style)
+        for message in messages(example, schema, config.agent.prompt, config.agent.max_turns):
+            yield message["content"]
+        yield example.gold_sql
+
+
+def _replace_folder(out: Path, model, tokenizer, dtype: str) -> None:
+    """Write the model beside `out` and swap, so that a killed command leaves a whole folder."""
+    import torch
+
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    checkpoint.save_model(partial, model.to(getattr(torch, dtype)), tokenizer)
+    for extra in out.glob("*.md") if out.is_dir() else ():  # the card stays
+        shutil.copy(extra, partial)
+    shutil.rmtree(out, ignore_errors=True)
+    os.replace(partial, out)

@@ -1,0 +1,53 @@
+"""What a run works with: config, model, tokenizer, environment, sandbox and prepared questions."""
+
+import copy
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from serl import model as models
+from serl.agent.env import Environment
+from serl.config import Config
+from serl.generate.hf import HFGenerator
+from serl.sql.sandbox import Sandbox
+from serl.task import Preparer, make_sandbox
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """Opened by `open_workbench`; closed with it."""
+
+    config: Config
+    model: object
+    tokenizer: object
+    env: Environment
+    sandbox: Sandbox
+    preparer: Preparer
+
+    def encode(self, text: str) -> list[int]:
+        return self.tokenizer.encode(text, add_special_tokens=False)
+
+    def generator(self, batch_size: int) -> HFGenerator:
+        """A sampler of the current weights."""
+        return HFGenerator(self.model, self.env.token_bytes, models.eos_ids(self.model, self.tokenizer),
+                           self.config.seed, batch_size)
+
+    def frozen_copy(self):
+        """The model as it is now, without gradients."""
+        return copy.deepcopy(self.model).requires_grad_(False).eval()
+
+
+@contextmanager
+def open_workbench(config: Config, model_path: str | None = None) -> Iterator[Workbench]:
+    """Load the model (`model_path`, else the config's), start the sandbox, close it at the end."""
+    model, tokenizer = models.load(model_path or config.model.path, config.model.dtype)
+    with workbench_of(config, model, tokenizer) as bench:
+        yield bench
+
+
+@contextmanager
+def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
+    """A workbench around a model that is loaded already."""
+    env = Environment.build(tokenizer, config.agent, config.model.max_length)
+    with make_sandbox(config) as sandbox:
+        yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox))

@@ -1,0 +1,73 @@
+"""Sampling: the same stream gives the same tokens in any batch, and log-probs are the trainer's."""
+
+import numpy as np
+import pytest
+import torch
+
+from serl.agent.token_bytes import TokenBytes
+from serl.generate.hf import HFGenerator, sample
+from serl.generate.interface import Request, StopReason
+from serl.train.scoring import score
+from tests.models import tiny_model, tiny_tokenizer
+
+TOKENIZER = tiny_tokenizer()
+TOKEN_BYTES = TokenBytes(TOKENIZER)
+MODEL = tiny_model(len(TOKENIZER))
+EOS = {TOKENIZER.eos_token_id}
+PROMPTS = [TOKENIZER.encode(text, add_special_tokens=False)
+           for text in ("SELECT name", "how many cities are there in Peru? 12345", "city")]
+
+
+def requests() -> list[Request]:
+    return [Request(PROMPTS[i % 3], (0, i)) for i in range(12)] + [Request(PROMPTS[0], None)]
+
+
+def generate(batch_size: int, chosen=slice(None), seed: int = 0, temperature: float = 1.0):
+    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, seed, batch_size)
+    return generator.generate(requests()[chosen], 24, temperature)
+
+
+def test_batch_composition_does_not_change_what_is_sampled():
+    together = generate(100)
+    assert [g.ids for g in generate(4)] == [g.ids for g in together]
+    assert [g.ids for g in generate(100, slice(3, 9))] == [g.ids for g in together[3:9]]
+
+
+def test_another_seed_gives_other_samples_but_the_same_greedy_ones():
+    first, second = generate(100), generate(100, seed=1)
+    assert [g.ids for g in first[:-1]] != [g.ids for g in second[:-1]]
+    assert first[-1].ids == second[-1].ids
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_log_probs_are_those_of_the_trainer(temperature):
+    generations = generate(5, slice(0, 12), temperature=temperature)
+    sequences = [[*request.ids, *g.ids] for request, g in zip(requests(), generations)]
+    scored = score(MODEL, sequences, [len(request.ids) for request in requests()[:12]], 100, temperature)
+    for generation, expected in zip(generations, scored):
+        assert generation.logprobs == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_sampling_stops_at_an_end_token_at_a_tag_and_at_the_cap():
+    by_stop = {}
+    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, 3, 400)
+    for generation in generator.generate([Request(PROMPTS[0], (0, i)) for i in range(400)], 40, 1.5):
+        by_stop.setdefault(generation.stop, generation)
+    assert set(by_stop) == set(StopReason), "400 random samples hold every kind of stop"
+    assert by_stop[StopReason.EOS].ids[-1] in EOS
+    assert TOKEN_BYTES.join(by_stop[StopReason.TAG].ids).endswith((b"</sql>", b"</solution>"))
+    assert len(by_stop[StopReason.LENGTH].ids) == 40
+
+
+def test_inverse_transform_sampling_has_the_right_frequencies():
+    logits = torch.log(torch.tensor([[0.5, 0.2, 0.3]])).expand(10_000, 3)
+    uniforms = torch.from_numpy((np.arange(10_000) + 0.5) / 10_000)
+    tokens, logprobs = sample(logits, uniforms, 1.0)
+    assert (tokens.bincount() / 10_000).tolist() == pytest.approx([0.5, 0.2, 0.3], abs=1e-3)
+    assert logprobs.exp().unique().tolist() == pytest.approx([0.2, 0.3, 0.5])
+
+
+def test_a_uniform_next_to_one_still_picks_a_token_with_probability():
+    logits = torch.tensor([[0.0, 0.0, -1e9]])
+    tokens, _ = sample(logits, torch.tensor([1.0 - 1e-16], dtype=torch.float64), 1.0)
+    assert tokens.item() == 1
