@@ -23,7 +23,6 @@ TORCH_ARGS ?=
 
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-RUN := runs/$(NAME)
 
 .PHONY: help setup train-bird test test-slow smoke-spider warm-start minibird lint clean-runs
 help:
@@ -48,14 +47,10 @@ ifeq ($(BIRD_ROOT),data/minibird)
 train-bird: data/minibird/dev.json
 endif
 
-# A run that was stopped goes on; one that is complete is only evaluated and reported again.
+# A run that was stopped goes on; one that is complete is only reported again; NAME=... starts another.
 train-bird: $(READY)
-	@if test -f $(RUN)/config.yaml; then \
-	  echo "$(RUN) exists: going on with it (NAME=... starts another)"; \
-	  $(BIN)/serl train --resume $(RUN) $(ARGS); \
-	else \
-	  $(BIN)/serl train --config $(CONFIG) --name $(NAME) --data.root "$(BIRD_ROOT)" --model.path "$(MODEL)" $(ARGS); \
-	fi
+	$(BIN)/serl train --config "$(CONFIG)" --name "$(NAME)" --data.root "$(BIRD_ROOT)" --model.path "$(MODEL)" \
+	  --auto-resume $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow and not engine"
@@ -75,7 +70,7 @@ smoke-spider: $(READY) $(VENV)/.smollm2
 
 # Makes the embedded model again from nothing; see serl/assets/warm_start/README.md.
 warm-start: data/minibird/dev.json
-	$(BIN)/serl sft $(if $(wildcard runs/warm_start/config.yaml),--resume runs/warm_start,--config experiments/recipes/warm_start.yaml) \
+	$(BIN)/serl sft --config experiments/recipes/warm_start.yaml --auto-resume \
 	  --out serl/assets/warm_start --save-dtype bfloat16 $(ARGS)
 
 lint: $(READY)

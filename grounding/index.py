@@ -8,6 +8,7 @@ the hashes its manifest gives is built again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -145,8 +146,6 @@ def _move_into_place(staging: Path, folder: Path, identity: dict) -> None:
             if is_intact(folder, identity):
                 return
         damaged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".damaged-{folder.name}-"))
-        try:
+        with contextlib.suppress(FileNotFoundError):  # another process may move it away between the two looks
             os.rename(folder, damaged)
-        except FileNotFoundError:
-            pass  # another process moved it away between the two looks
         shutil.rmtree(damaged, ignore_errors=True)

@@ -1,6 +1,7 @@
 """What the commands share: `--config FILE --section.key value` and JSON output."""
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,21 +47,40 @@ def add_run(parser: argparse.ArgumentParser) -> None:
     """`--config FILE` for a new run, or `--resume RUN` for one that was stopped."""
     add_config(parser, required=False)
     parser.add_argument("--resume", type=Path, metavar="RUN", help="go on with this run folder and its config")
+    parser.add_argument("--auto-resume", action="store_true",
+                        help="go on with the run of --config if it exists already with the same settings")
 
 
 def run_of(args: argparse.Namespace) -> tuple[Config, Path]:
     """Config and run folder of a command line with `add_run`; a new run must not exist yet."""
     if (args.config is None) == (args.resume is None):
         raise InputError(f"serl {args.command}: give either --config FILE or --resume RUN")
-    if args.resume is None:
-        config = config_of(args)
-        folder = Path(config.runs) / config.name
-        if (folder / "config.yaml").exists():
+    if args.resume is not None:
+        if not (args.resume / "config.yaml").is_file():
+            raise InputError(f"{args.resume}: no config.yaml here, so this is not a run folder")
+        return load_config(args.resume / "config.yaml", parse_overrides(args.overrides)), args.resume
+    config = config_of(args)
+    folder = Path(config.runs) / config.name
+    if (folder / "config.yaml").exists():
+        if not args.auto_resume:
             raise InputError(f"{folder}: this run exists; go on with --resume {folder}, or choose another --name")
-        return config, folder
-    if not (args.resume / "config.yaml").is_file():
-        raise InputError(f"{args.resume}: no config.yaml here, so this is not a run folder")
-    return load_config(args.resume / "config.yaml", parse_overrides(args.overrides)), args.resume
+        changed = differences(load_config(folder / "config.yaml"), config)
+        if changed:
+            raise InputError(f"{folder}: this run exists with other settings ({'; '.join(changed[:3])}); "
+                             "choose another name")
+    return config, folder
+
+
+def differences(old: Config, new: Config) -> list[str]:
+    """`section.key: old, now new` for every option that differs."""
+    def flat(value: Any, prefix: str = "") -> dict[str, Any]:
+        if not isinstance(value, dict):
+            return {prefix: value}
+        return {key: item for name, part in value.items()
+                for key, item in flat(part, f"{prefix}.{name}" if prefix else name).items()}
+
+    before, after = flat(dataclasses.asdict(old)), flat(dataclasses.asdict(new))
+    return [f"{key}: {before[key]}, now {after[key]}" for key in before if before[key] != after[key]]
 
 
 def print_json(document: Any) -> None:

@@ -22,22 +22,18 @@ from serl.workbench import Workbench, open_workbench, workbench_of
 def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
     """Run `config` in `folder`, or go on with it; returns the evaluation summaries.
 
-    Stages: `init` (random weights, if asked for), `sft` (the policy that RL starts from), `rl`.
+    Stages: `init` (random weights, if asked for), `sft` (the policy that RL starts from), `rl`. Input is
+    checked before the folder is made, so that a mistyped path leaves nothing behind.
     """
-    run = RunFolder(folder)
     newest = checkpoint.latest(folder / "checkpoints")
-    atomic_write_text(folder / "config.yaml", to_yaml(config))
-    run.write_environment()
-    if config.eval.untrained and not _evaluated(folder, "init"):
-        model, tokenizer = models.untrained(config.model.path, config.model.dtype, config.seed)
-        with workbench_of(config, model, tokenizer) as bench:
-            evaluate_stage(bench, "init", folder / "eval" / "init", n=0)
     with open_workbench(config, str(newest) if newest else None) as bench:
-        if config.eval.start and not _evaluated(folder, "sft"):
-            if newest is not None:
-                raise InputError(f"{folder}: resumed without eval/sft/summary.json, and the starting weights are "
-                                 "gone; resume with --eval.start false")
-            evaluate_stage(bench, "sft", folder / "eval" / "sft", config.eval.n)
+        for split, limit in ((config.data.train_split, config.data.max_train),
+                             (config.data.eval_split, config.data.max_eval)):
+            bench.preparer.load_split(split, limit)
+        run = RunFolder(folder)
+        atomic_write_text(folder / "config.yaml", to_yaml(config))
+        run.write_environment()
+        _evaluate_before(bench, folder, resumed=newest is not None)
         tracker = Tracker(config.tracking.wandb, config.tracking.project, config.name, config.tracking.group,
                           config.tracking.tags, dataclasses.asdict(config), folder)
         try:
@@ -54,6 +50,20 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
     write_picture(folder)
     write_report(folder)
     return summaries
+
+
+def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:
+    """The stages before RL, unless they are done: `init` and `sft`."""
+    config = bench.config
+    if config.eval.untrained and not _evaluated(folder, "init"):
+        model, tokenizer = models.untrained(config.model.path, config.model.dtype, config.seed)
+        with workbench_of(config, model, tokenizer) as fresh:
+            evaluate_stage(fresh, "init", folder / "eval" / "init", n=0)
+    if config.eval.start and not _evaluated(folder, "sft"):
+        if resumed:
+            raise InputError(f"{folder}: resumed without eval/sft/summary.json, and the starting weights are "
+                             "gone; resume with --eval.start false")
+        evaluate_stage(bench, "sft", folder / "eval" / "sft", config.eval.n)
 
 
 def evaluate_stage(bench: Workbench, stage: str, out: Path, n: int) -> dict[str, Any]:

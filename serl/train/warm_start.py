@@ -33,11 +33,11 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
 
     Returns the steps, and how many traces of each kind were written.
     """
+    newest = checkpoint.latest(folder / "checkpoints")
+    model, tokenizer = _starting_model(config, newest)
     run = RunFolder(folder)
     atomic_write_text(folder / "config.yaml", to_yaml(config))
     run.write_environment()
-    newest = checkpoint.latest(folder / "checkpoints")
-    model, tokenizer = _starting_model(config, newest)
     kinds: Counter[str] = Counter()
     tracker = Tracker(config.tracking.wandb, config.tracking.project, config.name, config.tracking.group,
                       config.tracking.tags, dataclasses.asdict(config), folder)

@@ -7,12 +7,15 @@ from serl.errors import InputError
 from tests.models import tiny_tokenizer
 
 CHATML = tiny_tokenizer().chat_template
-QWEN3_LIKE = (  # drops the thinking of assistant turns before the last real user message; tool answers are not one
-    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}{% set ns.last = loop.index0 %}"
-    "{% endif %}{% endfor %}{% for m in messages %}{% if m.role == 'tool' %}<|im_start|>user\n<tool_response>\n"
+# Drops the thinking of assistant turns before the last real user message; tool answers are not one.
+QWEN3_LIKE = (
+    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
+    "{% for m in messages %}{% if m.role == 'tool' %}<|im_start|>user\n<tool_response>\n"
     "{{ m.content }}\n</tool_response><|im_end|>\n{% elif m.role == 'assistant' and loop.index0 < ns.last %}"
-    "<|im_start|>assistant\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% else %}<|im_start|>{{ m.role }}\n"
-    "{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
+    "<|im_start|>assistant\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% else %}"
+    "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 SYSTEMLESS = (  # Gemma-like: no system role, alternating turns, the assistant is called model
     "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
     "<|im_start|>{{ 'model' if m.role == 'assistant' else m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"

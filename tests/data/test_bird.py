@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from layouts import bird_record, make_bird, make_database
 
 from serl.data import Example, load
 from serl.errors import InputError
+from tests.data.layouts import bird_record, make_bird, make_database
 
 
 def test_flat_layout(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
-from layouts import bird_record, make_bird, make_database, make_spider
 
 from serl.cli import main
+from tests.data.layouts import bird_record, make_bird, make_database, make_spider
 
 
 def test_good_data_is_counted_and_exits_0(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:

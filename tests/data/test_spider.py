@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from layouts import make_spider
 
 from serl.data import Example, load
 from serl.errors import InputError
+from tests.data.layouts import make_spider
 
 RECORD = {"db_id": "shop", "question": "How many?", "query": "SELECT count(*) FROM t", "sql": {"parse": 1}}
 

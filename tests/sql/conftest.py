@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shops import HASTY, LIMITS, make_shop
 
 from serl.sql.sandbox import Sandbox
+from tests.sql.shops import HASTY, LIMITS, make_shop
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from shops import HASTY, LIMITS, make_shop
 
 from serl.data.example import Example
 from serl.errors import InputError
 from serl.sql.gold import GoldCache
 from serl.sql.outcome import Status
 from serl.sql.sandbox import Sandbox
+from tests.sql.shops import HASTY, LIMITS, make_shop
 
 FOREVER = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
 

@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from shops import HASTY, LIMITS, make_shop
 
 from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
+from tests.sql.shops import HASTY, LIMITS, make_shop
 
 FOREVER = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 # SQLite keywords that cannot name a table or column without quotes and that the domains use as names.
 RESERVED = frozenset({"group", "order", "transaction", "index", "table", "values", "default", "check"})
 
 
-class Role(str, Enum):
+class Role(StrEnum):
     """What a column is for; question kinds choose columns by it."""
 
     KEY = "key"  # integer primary key

@@ -1,0 +1,103 @@
+"""The command line: quick help, exit codes, one clear line for wrong input."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from serl.cli import main
+from serl.commands.options import parse_overrides
+from serl.errors import InputError
+
+ROOT = Path(__file__).parents[1]
+RECIPE = str(ROOT / "experiments" / "recipes" / "serl_bird.yaml")
+
+
+def fails(capsys, *argv: str) -> str:
+    """Run a command that must exit with 2, and return the one line that it prints."""
+    assert main(argv) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (line,) = captured.err.strip().splitlines()
+    return line
+
+
+def test_help_loads_nothing_heavy():
+    code = ("import sys; from serl.cli import parser; parser().format_help(); heavy = {'torch', 'transformers', "
+            "'faiss', 'sentence_transformers', 'vllm', 'matplotlib'}; print(sorted(heavy & set(sys.modules)))")
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("command", ["data", "sql", "sft", "train", "eval", "view"])
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert f"serl {command}" in capsys.readouterr().out
+
+
+def test_missing_things_are_one_line_that_says_what_to_do(capsys, tmp_path):
+    assert "recipes are in" in fails(capsys, "train", "--config", str(tmp_path / "none.yaml"))
+    assert "--resume RUN" in fails(capsys, "train")
+    assert "not a run folder" in fails(capsys, "train", "--resume", str(tmp_path))
+    assert "unknown key" in fails(capsys, "train", "--config", RECIPE, "--train.rate", "1")
+    assert "a value is missing" in fails(capsys, "train", "--config", RECIPE, "--train.lr")
+    assert "no such folder" in fails(capsys, "eval", "--config", RECIPE, "--checkpoint", str(tmp_path / "model"))
+
+
+def test_a_run_that_exists_is_not_overwritten(capsys, tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "config.yaml").write_text("name: taken\n")
+    line = fails(capsys, "train", "--config", RECIPE, "--runs", str(tmp_path), "--name", "taken")
+    assert "this run exists" in line and "--resume" in line
+
+
+def test_a_missing_bird_root_and_an_unreadable_model_are_named(capsys, tmp_path):
+    options = ["--runs", str(tmp_path / "runs"), "--tracking.wandb", "disabled", "--eval.untrained", "false"]
+    line = fails(capsys, "train", "--config", RECIPE, "--data.root", str(tmp_path / "bird"), *options)
+    assert str(tmp_path / "bird") in line and not (tmp_path / "runs").exists()
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{not json")
+    line = fails(capsys, "train", "--config", RECIPE, "--model.path", str(tmp_path / "model"), "--name", "b", *options)
+    assert f"model {tmp_path / 'model'}: cannot be read" in line
+    line = fails(capsys, "train", "--config", RECIPE, "--model.path", "Qwen/Qwen3-4B", "--name", "c", *options)
+    assert "SERL_ALLOW_DOWNLOAD" in line
+
+
+def test_overrides_take_both_spellings_and_nothing_else():
+    assert parse_overrides(["--a.b", "1", "--c=x=y", "--d", "-1"]) == [("a.b", "1"), ("c", "x=y"), ("d", "-1")]
+    for wrong in (["a"], ["--a"], ["--a", "--b", "1"]):
+        with pytest.raises(InputError):
+            parse_overrides(wrong)
+
+
+def test_unknown_arguments_of_other_commands_are_wrong_usage(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["view", "run", "--nope"])
+    assert stop.value.code == 2
+
+
+def test_sql_prints_the_documented_shape(capsys, tmp_path):
+    import sqlite3
+
+    with sqlite3.connect(tmp_path / "a.sqlite") as connection:
+        connection.executescript("CREATE TABLE t(a, b); INSERT INTO t VALUES (1, 'x'), (2, NULL);")
+    connection.close()
+    assert main(["sql", "--db", str(tmp_path / "a.sqlite"), "SELECT a, b FROM t", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert set(document) == {"status", "columns", "rows", "row_count", "error", "ms"}
+    assert (document["status"], document["columns"], document["rows"]) == ("ok", ["a", "b"], [[1, "x"], [2, None]])
+
+
+def test_auto_resume_refuses_a_run_with_other_settings(capsys, tmp_path):
+    from serl.config import load_config, to_yaml
+
+    (tmp_path / "a").mkdir()
+    saved = load_config(RECIPE, [("runs", str(tmp_path)), ("name", "a")])
+    (tmp_path / "a" / "config.yaml").write_text(to_yaml(saved))
+    line = fails(capsys, "train", "--config", RECIPE, "--runs", str(tmp_path), "--name", "a", "--auto-resume",
+                 "--model.path", "other")
+    assert "model.path: embedded, now other" in line

@@ -1,0 +1,67 @@
+"""Configs: overrides, types, unknown keys; every recipe loads."""
+
+from pathlib import Path
+
+import pytest
+
+from serl.config import Config, load_config, to_yaml
+from serl.errors import InputError
+
+RECIPES = sorted((Path(__file__).parents[1] / "experiments" / "recipes").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
+def test_recipes_load_and_survive_a_round_trip(path, tmp_path):
+    config = load_config(path)
+    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    assert load_config(tmp_path / "config.yaml") == config
+
+
+def test_overrides_are_typed():
+    config = load_config(None, [("train.lr", "1e-5"), ("seed", "3"), ("tracking.tags", "[a, b]"),
+                                ("sft.max_steps", "null"), ("eval.start", "false")])
+    assert (config.train.lr, config.seed, config.tracking.tags) == (1e-5, 3, ("a", "b"))
+    assert config.sft.max_steps is None and config.eval.start is False
+
+
+def test_a_recipe_can_extend_another(tmp_path):
+    (tmp_path / "base.yaml").write_text("seed: 5\ntrain: {lr: 0.1, steps: 7}\n")
+    (tmp_path / "child.yaml").write_text("extends: base.yaml\ntrain: {lr: 0.2}\n")
+    config = load_config(tmp_path / "child.yaml")
+    assert (config.seed, config.train.lr, config.train.steps) == (5, 0.2, 7)
+
+
+@pytest.mark.parametrize(("override", "message"), [
+    (("train.learning_rate", "1"), "unknown key train.learning_rate"),
+    (("nope", "1"), "unknown key nope"),
+    (("train.lr", "fast"), "train.lr is 'fast'; it must be float"),
+    (("train.steps", "1.5"), "train.steps is 1.5; it must be int"),
+    (("seed.x", "1"), "seed"),
+    (("train", "3"), "train is a section"),
+    (("data.format", "csv"), "choose one of bird, spider"),
+    (("hindsight.lambda0", "1.5"), "between 0.0 and 1.0"),
+    (("hindsight.eps_low", "1.0"), r"must be in \[0, 1\)"),
+    (("rollout.group_size", "1"), "at least 2"),
+    (("rollout.temperature", "0"), "above 0"),
+])
+def test_wrong_options_are_named(override, message):
+    with pytest.raises(InputError, match=message):
+        load_config(None, [override])
+
+
+def test_missing_and_broken_files_are_one_clear_line(tmp_path):
+    with pytest.raises(InputError, match="cannot read this config"):
+        load_config(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("a: [1,\nb: 2")
+    with pytest.raises(InputError, match="not valid YAML") as error:
+        load_config(tmp_path / "bad.yaml")
+    assert "\n" not in str(error.value)
+
+
+def test_defaults_are_the_papers():
+    config = Config()
+    train = config.train
+    assert (config.rollout.group_size, train.lr, train.clip_eps, train.kl_beta) == (8, 1e-6, 0.2, 0)
+    hindsight = config.hindsight
+    assert (hindsight.lambda0, hindsight.eps_low, hindsight.eps_high, hindsight.decay_updates, hindsight.budget,
+            hindsight.teacher.sync_every) == (0.5, 0.2, 0.2, 50, 256, 10)

@@ -1,0 +1,42 @@
+"""A small real run: minibird, the embedded model, a few questions a step."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from serl.config import Config, load_config
+from serl.data.minibird import generate
+from serl.tracking import RunFolder, Tracker
+from serl.train.trainer import Trainer
+from serl.workbench import open_workbench
+
+RECIPE = Path(__file__).parents[2] / "experiments" / "recipes" / "serl_bird.yaml"
+
+
+@pytest.fixture(scope="session")
+def minibird(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("minibird")
+    generate(root, seed=3, train=48, dev=12, unseen=8)
+    return root
+
+
+@pytest.fixture(scope="session")
+def small_config(minibird, tmp_path_factory) -> Callable[..., Config]:
+    """`small_config(**{"train.steps": 2})`: the default recipe, cut to seconds."""
+    caches = tmp_path_factory.mktemp("caches")
+    base = {"data.root": minibird, "grounding.cache": caches / "grounding", "grounding.encoder": "none",
+            "sql.gold_cache": caches / "gold", "rollout.questions": 6, "rollout.group_size": 4, "train.lr": 1e-4,
+            "eval.every": 0, "eval.untrained": "false", "tracking.wandb": "disabled", "seed": 1}
+
+    def make(**overrides) -> Config:
+        return load_config(RECIPE, [(key, str(value)) for key, value in (base | overrides).items()])
+
+    return make
+
+
+@contextmanager
+def opened_trainer(config: Config, folder: Path, model_path: str | None = None) -> Iterator[Trainer]:
+    with open_workbench(config, model_path) as bench:
+        yield Trainer(bench, RunFolder(folder), Tracker("disabled"))

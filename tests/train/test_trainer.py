@@ -1,0 +1,177 @@
+"""The whole loop on real questions: learning signal, exactness of hindsight off, invariances, resume."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from serl.hindsight.context import Hindsight, teacher_input
+from serl.io import read_jsonl
+from serl.tracking import read_metrics, trajectory_file
+from serl.train import checkpoint
+from serl.train.samples import add_student
+from serl.train.scoring import score
+from serl.train.update import denominator, micro_loss
+from tests.train.conftest import opened_trainer
+
+
+def without_times(metrics: dict) -> dict:
+    return {key: value for key, value in metrics.items() if not key.startswith("time/")}
+
+
+def weights(trainer) -> torch.Tensor:
+    return torch.cat([parameter.detach().flatten() for parameter in trainer.bench.model.parameters()])
+
+
+@pytest.fixture(scope="module")
+def one_step(small_config, tmp_path_factory):
+    """Metrics, records and final weights of one step with hindsight."""
+    folder = tmp_path_factory.mktemp("one_step")
+    with opened_trainer(small_config(), folder) as trainer:
+        before = weights(trainer).clone()
+        metrics = trainer.step(0)
+        return {"metrics": metrics, "records": read_jsonl(trajectory_file(folder, 0)), "before": before,
+                "after": weights(trainer).clone()}
+
+
+def test_a_step_has_a_signal_and_moves_the_weights(one_step):
+    metrics = one_step["metrics"]
+    assert metrics["groups/zero_variance"] < 1 and metrics["grad_norm"] > 0
+    assert all(torch.isfinite(torch.tensor(value)) for value in metrics.values())
+    assert not torch.equal(one_step["before"], one_step["after"])
+
+
+def test_sampler_and_trainer_agree_on_every_sampled_token(one_step):
+    assert one_step["metrics"]["mismatch/max"] < 1e-3
+
+
+def test_records_hold_aligned_token_values(one_step):
+    assert len(one_step["records"]) == 24
+    for record in one_step["records"]:
+        sizes = {len(record[key]) for key in ("token_ids", "tokens", "loss_mask", "action_mask", "weights",
+                                              "sampler_logprobs", "student_logprobs", "teacher_logprobs")}
+        assert len(sizes) == 1
+        for on, in_action, weight, sampler, student, teacher in zip(
+                *(record[key] for key in ("loss_mask", "action_mask", "weights", "sampler_logprobs",
+                                          "student_logprobs", "teacher_logprobs"))):
+            assert (sampler is not None) == (student is not None) == bool(on)
+            assert 0.9 - 1e-6 <= weight <= 1.1 + 1e-6
+            if not in_action or record["advantage"] == 0:
+                assert weight == 1
+            if not on:
+                assert teacher is None
+
+
+def test_weights_follow_the_four_quadrants_in_a_real_batch(one_step):
+    moved = 0
+    for record in one_step["records"]:
+        for weight, student, teacher in zip(*(record[key] for key in ("weights", "student_logprobs",
+                                                                      "teacher_logprobs"))):
+            if weight != 1:
+                moved += 1
+                assert (weight > 1) == ((record["advantage"] > 0) == (teacher > student))
+    assert moved > 20
+
+
+def test_student_tokens_are_the_same_with_hindsight_on_and_off_and_lambda_zero_runs_no_teacher(
+        one_step, small_config, tmp_path):
+    with opened_trainer(small_config(**{"hindsight.lambda0": 0.0}), tmp_path) as trainer:
+        calls = []
+        trainer.teacher.model.register_forward_hook(lambda *_: calls.append(1))
+        trainer.step(0)
+        records = read_jsonl(trajectory_file(tmp_path, 0))
+    assert calls == []
+    assert [r["token_ids"] for r in records] == [r["token_ids"] for r in one_step["records"]]
+    assert all(weight == 1 for record in records for weight in record["weights"])
+    text = "".join(piece for record in records for piece in record["tokens"])
+    assert "hindsight" not in text
+
+
+def test_no_lambda_and_no_room_for_the_factor_give_the_same_update_bit_for_bit(small_config, tmp_path):
+    after = []
+    for number, off in enumerate(({"hindsight.lambda0": 0.0}, {"hindsight.eps_low": 0.0, "hindsight.eps_high": 0.0})):
+        with opened_trainer(small_config(**off), tmp_path / str(number)) as trainer:
+            trainer.step(0)
+            after.append(weights(trainer).clone())
+    assert torch.equal(*after)
+
+
+@pytest.fixture(scope="module")
+def samples(small_config, tmp_path_factory):
+    """Trainer and scored samples of one rollout, with alternating advantages and ragged lengths."""
+    with opened_trainer(small_config(), tmp_path_factory.mktemp("samples")) as trainer:
+        questions = trainer.bench.preparer.prepare(trainer.train_split, range(4))
+        result = trainer._rollout(0, questions)
+        scored = trainer._score(result, questions)
+        yield trainer, [replace(s, advantage=1.0 if i % 2 else -0.5) for i, s in enumerate(scored)]
+
+
+def gradients(trainer, samples, micro: int) -> dict[str, torch.Tensor]:
+    model, options = trainer.bench.model, trainer.config.train
+    model.zero_grad()
+    total = denominator(samples, "token_mean")
+    for start in range(0, len(samples), micro):
+        micro_loss(model, samples[start: start + micro], options, total, 1.0)[0].backward()
+    return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def test_gradients_do_not_depend_on_micro_batches_order_or_padding(samples):
+    trainer, batch = samples
+    whole = gradients(trainer, batch, len(batch))
+    for other in (gradients(trainer, batch, 1), gradients(trainer, batch[::-1], 3)):
+        for name, gradient in whole.items():
+            torch.testing.assert_close(other[name], gradient, rtol=1e-3, atol=1e-6 * gradient.abs().max().item() + 1e-7)
+
+
+def test_a_synchronized_teacher_with_an_empty_splice_has_no_gap(samples):
+    trainer, batch = samples
+    pairs = [(s, turn) for s in batch for turn in s.trajectory.turns]
+    inputs = [teacher_input(s.trajectory, turn, Hindsight(())) for s, turn in pairs]
+    scores = score(trainer.teacher.model, [ids for ids, _ in inputs], [first for _, first in inputs], 8192, 1.0)
+    for (sample, turn), teacher in zip(pairs, scores):
+        assert (teacher - sample.student[slice(*turn.action)]).abs().max().item() < 1e-4
+
+
+def test_scores_do_not_depend_on_the_batch(samples):
+    trainer, batch = samples
+    alone = add_student(trainer.bench.model, batch, 1, 1.0)
+    for one, other in zip(alone, batch):
+        torch.testing.assert_close(one.student, other.student, rtol=0, atol=1e-4, equal_nan=True)
+
+
+def test_a_resumed_run_repeats_the_metrics_of_an_uninterrupted_one(small_config, tmp_path):
+    config = small_config(**{"train.steps": 3, "train.save_every": 1, "hindsight.teacher.sync_every": 2,
+                             "hindsight.decay_updates": 4})
+    with opened_trainer(config, tmp_path / "whole") as trainer:
+        trainer.train()
+    with opened_trainer(config, tmp_path / "cut") as trainer:
+        for step in range(2):
+            trainer.run.append_metrics(step, trainer.step(step))
+            trainer.next_step = step + 1
+            if step == 0:
+                trainer.save()  # the second step happened, but a kill came before its checkpoint
+    newest = checkpoint.latest(tmp_path / "cut" / "checkpoints")
+    assert newest.name == "step_000001"
+    with opened_trainer(config, tmp_path / "cut", str(newest)) as trainer:
+        trainer.restore(checkpoint.load_state(newest))
+        trainer.train()
+    whole, cut = (read_metrics(tmp_path / name) for name in ("whole", "cut"))
+    assert [row["step"] for row in cut] == [0, 1, 2]
+    assert [without_times(row) for row in cut] == [without_times(row) for row in whole]
+    assert [row["hindsight/lambda"] for row in whole] == [0.5, 0.375, 0.25]
+    assert [row["teacher/lag"] for row in whole] == [0, 1, 0]
+
+
+def test_a_checkpoint_is_an_ordinary_model_folder(small_config, tmp_path):
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    with opened_trainer(small_config(), tmp_path) as trainer:
+        folder = trainer.save()
+        ids = torch.tensor([trainer.bench.encode("SELECT name FROM city")])
+        expected = trainer.bench.model(ids).logits
+    model = AutoModelForCausalLM.from_pretrained(folder)
+    assert AutoTokenizer.from_pretrained(folder).encode("SELECT name FROM city") == ids[0].tolist()
+    torch.testing.assert_close(model(ids).logits, expected)
+    assert not list(folder.parent.glob(".*")), "no partial folder is left"
+    assert json.loads((folder / "config.json").read_text())["model_type"] == "qwen3"
