@@ -44,7 +44,9 @@ class SentenceEncoder:
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         if self._model is None:
             from sentence_transformers import SentenceTransformer
+            from transformers.utils.logging import disable_progress_bar
 
+            disable_progress_bar()  # a bar for a few milliseconds of loading is only noise
             self._model = SentenceTransformer(str(self.folder), local_files_only=True)
         vectors = self._model.encode(
             list(texts),

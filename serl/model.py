@@ -79,7 +79,9 @@ def _from_package(package: str) -> tuple[str, str]:
 
 def _read(path: str, source: str, gguf: str | None, options: dict):
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+    from transformers.utils.logging import disable_progress_bar
 
+    disable_progress_bar()  # their bars would break ours
     local = os.environ.get("SERL_ALLOW_DOWNLOAD") != "1"
     more = {"local_files_only": local}
     if gguf is not None:

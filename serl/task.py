@@ -37,8 +37,7 @@ class Preparer:
 
     def __init__(self, config: Config, env: Environment, sandbox: Sandbox) -> None:
         self.config, self.env, self.sandbox = config, env, sandbox
-        options = config.grounding
-        self.grounder = Grounder(Path(options.cache), options.encoder, GroundingConfig(mode=options.mode))
+        self.grounder = make_grounder(config)
         self._ready: dict[tuple[str, int], Question] = {}
 
     def load_split(self, split: str, limit: int | None = None) -> "Split":
@@ -86,6 +85,14 @@ class Split:
     @property
     def databases(self) -> set[str]:
         return {example.db_id for example in self.examples}
+
+
+def make_grounder(config: Config) -> Grounder:
+    """The grounder that a config asks for."""
+    options = config.grounding
+    return Grounder(Path(options.cache), options.encoder, GroundingConfig(
+        mode=options.mode, keep_all_columns=options.keep_all_columns,
+        keep_table_columns=options.keep_table_columns))
 
 
 def make_sandbox(config: Config) -> Sandbox:

@@ -56,7 +56,7 @@ def test_a_run_that_exists_is_not_overwritten(capsys, tmp_path):
 
 
 def test_a_missing_bird_root_and_an_unreadable_model_are_named(capsys, tmp_path):
-    options = ["--runs", str(tmp_path / "runs"), "--tracking.wandb", "disabled", "--eval.untrained", "false"]
+    options = ["--runs", str(tmp_path / "runs"), "--tracking.wandb", "disabled", "--eval.untrained", "0"]
     line = fails(capsys, "train", "--config", RECIPE, "--data.root", str(tmp_path / "bird"), *options)
     assert str(tmp_path / "bird") in line and not (tmp_path / "runs").exists()
     (tmp_path / "model").mkdir()

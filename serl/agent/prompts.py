@@ -9,7 +9,9 @@ SYSTEM = {
         "- <sql>SELECT ...</sql> runs a query; the database answers with its rows or its error message.\n"
         "- <solution>SELECT ...</solution> gives the final query and ends the conversation.\n"
         "Check values and intermediate results before you answer. You have {max_turns} turns in all, and "
-        "the last one must be the solution. The solution returns exactly the columns that are asked for."
+        "the last one must be the solution. The solution returns exactly the columns that are asked for.\n"
+        "For example, to the question \"How many singers are there?\" a whole answer is:\n"
+        "<solution>SELECT count(*) FROM singer</solution>"
     ),
     # A model trained from scratch learns the protocol from its warm start; instructions are only cost.
     "brief": "SQL",

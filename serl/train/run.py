@@ -55,10 +55,10 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
 def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:
     """The stages before RL, unless they are done: `init` and `sft`."""
     config = bench.config
-    if config.eval.untrained and not _evaluated(folder, "init"):
+    if config.eval.untrained > 0 and not _evaluated(folder, "init"):
         model, tokenizer = models.untrained(config.model.path, config.model.dtype, config.seed)
         with workbench_of(config, model, tokenizer) as fresh:
-            evaluate_stage(fresh, "init", folder / "eval" / "init", n=0)
+            evaluate_stage(fresh, "init", folder / "eval" / "init", 0, config.eval.untrained)
     if config.eval.start and not _evaluated(folder, "sft"):
         if resumed:
             raise InputError(f"{folder}: resumed without eval/sft/summary.json, and the starting weights are "
@@ -66,10 +66,13 @@ def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:
         evaluate_stage(bench, "sft", folder / "eval" / "sft", config.eval.n)
 
 
-def evaluate_stage(bench: Workbench, stage: str, out: Path, n: int) -> dict[str, Any]:
-    """Evaluate the bench's policy on the evaluation split; candidates and summary go into `out`."""
+def evaluate_stage(bench: Workbench, stage: str, out: Path, n: int, limit: int | None = None) -> dict[str, Any]:
+    """Evaluate the bench's policy on the evaluation split; candidates and summary go into `out`.
+
+    `limit` takes a sample of the questions (default: the config's `data.max_eval`).
+    """
     data = bench.config.data
-    split = bench.preparer.load_split(data.eval_split, data.max_eval)
+    split = bench.preparer.load_split(data.eval_split, data.max_eval if limit is None else limit)
     train = bench.preparer.load_split(data.train_split, data.max_train)
     questions = bench.preparer.prepare(split, range(len(split.examples)))
     return evaluate(bench.env, bench.generator(bench.config.eval.batch_size), bench.sandbox, questions,

@@ -24,9 +24,10 @@ def batches(lengths: Sequence[int], micro_tokens: int) -> Iterator[list[int]]:
         yield chunk
 
 
-def pad(rows: Sequence[Sequence], fill: float, dtype: torch.dtype, device) -> torch.Tensor:
-    """[B, L] tensor of right-padded rows."""
-    out = torch.full((len(rows), max(map(len, rows))), fill, dtype=dtype)
+def pad(rows: Sequence[Sequence], fill: float, dtype: torch.dtype, device, multiple: int = 1) -> torch.Tensor:
+    """[B, L] tensor of right-padded rows; L is the longest row, rounded up to `multiple`."""
+    longest = max(map(len, rows))
+    out = torch.full((len(rows), longest + -longest % multiple), fill, dtype=dtype)
     for index, row in enumerate(rows):
         out[index, : len(row)] = torch.as_tensor(row, dtype=dtype)
     return out.to(device)

@@ -39,7 +39,7 @@ class SftRun:
             while self.step < self.total:
                 batches_ = self._first_epoch if self.epoch == 0 else self._batches(self.epoch)
                 for batch in batches_[: self.total - self.step]:
-                    metrics = sft_step(self.engine, batch, self.config.prompt_loss)
+                    metrics = sft_step(self.engine, batch, self.config.prompt_loss, self.config.precision)
                     on_step(self.step, metrics | {"epoch": float(self.epoch)})
                     self.step += 1
                     bar.update()
@@ -68,16 +68,19 @@ def epoch_batches(traces: Sequence[Trace], batch_tokens: int, seed: int) -> list
     return chunks
 
 
-def sft_step(engine: TorchEngine, traces: Sequence[Trace], prompt_loss: float) -> dict[str, float]:
+def sft_step(engine: TorchEngine, traces: Sequence[Trace], prompt_loss: float, precision: str = "float32"
+             ) -> dict[str, float]:
     """One optimizer step; returns the mean loss of the targets, and the gradient norm."""
     device = engine.model.device
-    ids_BL = pad([trace.ids for trace in traces], 0, torch.long, device)
-    real_BL = pad([[1] * len(trace.ids) for trace in traces], 0, torch.long, device)
-    target_BT = pad([trace.target for trace in traces], 0, torch.float32, device)[:, 1:]
+    # bfloat16 kernels are compiled for each shape: lengths in steps of 16 keep them few.
+    ids_BL = pad([trace.ids for trace in traces], 0, torch.long, device, 16)
+    real_BL = pad([[1] * len(trace.ids) for trace in traces], 0, torch.long, device, 16)
+    target_BT = pad([trace.target for trace in traces], 0, torch.float32, device, 16)[:, 1:]
     weight_BT = torch.where(target_BT > 0, 1.0, prompt_loss) * real_BL[:, 1:]
     first = 0 if prompt_loss else min(trace.target.index(1) for trace in traces) - 1
-    logits_BTV = engine.model(input_ids=ids_BL, attention_mask=real_BL, use_cache=False,
-                              logits_to_keep=ids_BL.shape[1] - first).logits[:, :-1].float()
+    with torch.autocast(device.type, torch.bfloat16, enabled=precision == "bfloat16"):
+        logits_BTV = engine.model(input_ids=ids_BL, attention_mask=real_BL, use_cache=False,
+                                  logits_to_keep=ids_BL.shape[1] - first).logits[:, :-1].float()
     weight_BT, target_BT = weight_BT[:, first:], target_BT[:, first:]
     labels_BT = ids_BL[:, first + 1:]
     loss_BT = torch.nn.functional.cross_entropy(

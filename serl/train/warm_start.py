@@ -10,13 +10,13 @@ from typing import Any
 
 from tqdm import tqdm
 
-from grounding import Database, Grounder, GroundingConfig, Request, render_schema
+from grounding import Database, Request, render_schema
 from serl import data, embedded
 from serl import model as models
 from serl.agent.prompts import messages
 from serl.config import Config, to_yaml
 from serl.io import atomic_write_text
-from serl.task import Question, Split
+from serl.task import Question, Split, make_grounder
 from serl.tracking import RunFolder, Tracker
 from serl.train import checkpoint
 from serl.train.mutate import Schema
@@ -100,12 +100,11 @@ def schemas(questions: list[Question]) -> dict[str, Schema]:
 def _texts(config: Config) -> Iterator[str]:
     """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of the training split."""
     examples = data.load(config.data.format, Path(config.data.root), config.data.train_split)
-    options = config.grounding
-    grounder = Grounder(Path(options.cache), options.encoder, GroundingConfig(mode=options.mode))
+    grounder = make_grounder(config)
     requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
                 for example in examples]
     for example, grounded in zip(examples, grounder.ground_many(requests)):
-        schema = render_schema(grounded, options.style)
+        schema = render_schema(grounded, config.grounding.style)
         for message in messages(example, schema, config.agent.prompt, config.agent.max_turns):
             yield message["content"]
         yield example.gold_sql

@@ -27,8 +27,9 @@ def small_config(minibird, tmp_path_factory) -> Callable[..., Config]:
     """`small_config(**{"train.steps": 2})`: the default recipe, cut to seconds."""
     caches = tmp_path_factory.mktemp("caches")
     base = {"data.root": minibird, "grounding.cache": caches / "grounding", "grounding.encoder": "none",
-            "sql.gold_cache": caches / "gold", "rollout.questions": 6, "rollout.group_size": 4, "train.lr": 1e-4,
-            "eval.every": 0, "eval.untrained": "false", "tracking.wandb": "disabled", "seed": 1}
+            "sql.gold_cache": caches / "gold", "rollout.questions": 5, "rollout.group_size": 4, "train.lr": 1e-4,
+            "agent.max_new_tokens": 64,
+            "eval.every": 0, "eval.untrained": 0, "tracking.wandb": "disabled", "seed": 1}
 
     def make(**overrides) -> Config:
         return load_config(RECIPE, [(key, str(value)) for key, value in (base | overrides).items()])

