@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from grounding import Grounder, GroundingConfig, Request, render_schema
+from grounding import GroundedSchema, Grounder, GroundingConfig, Request, render_schema
 from serl import data
 from serl.agent.env import Environment
 from serl.config import Config
@@ -65,13 +65,24 @@ class Preparer:
         requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
                     for example in (split.examples[i] for i in missing)]
         for index, grounded in zip(missing, self.grounder.ground_many(requests)):
-            example = split.examples[index]
-            schema = render_schema(grounded, self.config.grounding.style, self.config.grounding.budget,
-                                   self.env.count_tokens)
-            self._ready[split.name, index] = Question(
-                example, index, schema, tuple(self.env.prompt_ids(example, schema)),
-                split.gold[example.question_id])
+            self._ready[split.name, index] = self._question(split, index, grounded)
         return [self._ready[split.name, index] for index in indices]
+
+    def _question(self, split: "Split", index: int, grounded: GroundedSchema) -> Question:
+        """Render S' within its budget, or within what a long question leaves of the model's length."""
+        example, options = split.examples[index], self.config.grounding
+
+        def prompt(budget: int) -> tuple[str, list[int]]:
+            schema = render_schema(grounded, options.style, budget, self.env.count_tokens)
+            return schema, self.env.prompt_ids(example, schema)
+
+        schema, ids = prompt(options.budget)
+        if (over := len(ids) - self.env.longest_prompt) > 0:
+            schema, ids = prompt(self.env.count_tokens(schema) - over)
+        if len(ids) > self.env.longest_prompt:
+            raise InputError(f"question {example.question_id} of {split.name}: its prompt has {len(ids)} tokens, but "
+                             f"model.max_length - agent.max_new_tokens leaves {self.env.longest_prompt}")
+        return Question(example, index, schema, tuple(ids), split.gold[example.question_id])
 
 
 @dataclass(frozen=True)

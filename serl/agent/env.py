@@ -18,7 +18,6 @@ from serl.agent.token_bytes import TokenBytes
 from serl.agent.trajectory import Trajectory, Turn
 from serl.config import AgentConfig
 from serl.data.example import Example
-from serl.errors import InputError
 from serl.sql.outcome import Outcome
 
 
@@ -39,15 +38,15 @@ class Environment:
     def count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text, add_special_tokens=False))
 
+    @property
+    def longest_prompt(self) -> int:
+        """Tokens that a prompt may have, so that one action fits behind it."""
+        return self.max_length - self.config.max_new_tokens
+
     def prompt_ids(self, example: Example, schema: str) -> list[int]:
-        """Prompt tokens of a question; InputError if one action would not fit behind them."""
-        ids = self.framing.prompt_ids(
+        """Prompt tokens of a question."""
+        return self.framing.prompt_ids(
             prompts.messages(example, schema, self.config.prompt, self.config.max_turns))
-        if len(ids) + self.config.max_new_tokens > self.max_length:
-            raise InputError(f"question {example.question_id}: its prompt has {len(ids)} tokens, which leaves no room "
-                             f"for {self.config.max_new_tokens} of an action within model.max_length "
-                             f"{self.max_length}; lower grounding.budget or raise model.max_length")
-        return ids
 
     def start(self, prompt_ids: list[int]) -> "Episode":
         return Episode(self, prompt_ids)

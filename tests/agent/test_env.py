@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -10,7 +9,6 @@ from serl.agent.env import Environment
 from serl.agent.grammar import Kind, write
 from serl.config import AgentConfig
 from serl.data.example import Example
-from serl.errors import InputError
 from serl.sql.outcome import Outcome, Status
 from tests.models import tiny_tokenizer
 
@@ -119,11 +117,6 @@ def test_a_conversation_that_would_not_fit_the_model_ends():
     act(episode, "<sql>SELECT 1</sql>")
     episode.observe(ROWS)
     assert episode.trajectory.stop == "length"
-
-
-def test_a_prompt_that_leaves_no_room_for_an_action_is_refused():
-    with pytest.raises(InputError, match="question 1: its prompt has"):
-        environment().prompt_ids(EXAMPLE, "column " * 600)
 
 
 def test_cells_cannot_forge_a_turn():

@@ -1,0 +1,64 @@
+"""Prepared questions: order, long questions, gold that cannot be trusted."""
+
+import json
+import sqlite3
+from collections import Counter
+
+import pytest
+
+from serl.config import load_config
+from serl.errors import InputError
+from serl.task import question_order
+from serl.workbench import workbench_of
+from tests.models import tiny_model, tiny_tokenizer
+
+
+def test_every_question_comes_once_an_epoch_and_any_window_can_be_asked_alone():
+    whole = question_order(7, seed=3, start=0, size=21)
+    assert all(Counter(whole[i: i + 7]) == Counter(range(7)) for i in (0, 7, 14))
+    assert whole[:7] != whole[7:14]
+    assert [question_order(7, 3, i, 4) for i in range(18)] == [whole[i: i + 4] for i in range(18)]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """A workbench on one database with three questions: a usual one, a long one, one whose gold fails."""
+    folder = tmp_path / "train_databases" / "geo"
+    folder.mkdir(parents=True)
+    connection = sqlite3.connect(folder / "geo.sqlite")
+    columns = ", ".join(f"column_{i} TEXT" for i in range(30))
+    connection.executescript(f"CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT, {columns});"
+                             "INSERT INTO city (id, name) VALUES (1, 'Lima');")
+    connection.close()
+    questions = ["name of the city?", "name of the city? " + "long " * 60, "broken?"]
+    sql = ["SELECT name FROM city", "SELECT name FROM city", "SELECT nothing FROM city"]
+    records = [{"question_id": i, "db_id": "geo", "question": question, "evidence": "", "SQL": query,
+                "difficulty": "simple"} for i, (question, query) in enumerate(zip(questions, sql))]
+    (tmp_path / "train.json").write_text(json.dumps(records))
+    tokenizer = tiny_tokenizer()
+    options = {"data.root": tmp_path, "grounding.cache": tmp_path / "cache", "grounding.encoder": "none",
+               "grounding.mode": "full", "sql.gold_cache": tmp_path / "gold", "agent.prompt": "brief",
+               "agent.max_new_tokens": 32, "model.max_length": 420}
+    config = load_config(None, [(key, str(value)) for key, value in options.items()])
+    with workbench_of(config, tiny_model(len(tokenizer)), tokenizer) as opened:
+        yield opened
+
+
+def test_a_question_whose_gold_fails_is_left_out_and_named(bench, capsys):
+    split = bench.preparer.load_split("train")
+    assert [example.question_id for example in split.examples] == ["0", "1"]
+    assert "1 of 3 questions are left out" in capsys.readouterr().err
+
+
+def test_a_long_question_gets_a_shorter_schema_instead_of_ending_the_run(bench):
+    split = bench.preparer.load_split("train")
+    usual, long = bench.preparer.prepare(split, [0, 1])
+    assert len(usual.prompt_ids) <= 388 and len(long.prompt_ids) <= 388
+    assert len(long.schema) < len(usual.schema) and "name text" in long.schema
+
+
+def test_a_question_that_cannot_fit_is_named(bench):
+    split = bench.preparer.load_split("train")
+    object.__setattr__(bench.env, "max_length", 60)
+    with pytest.raises(InputError, match=r"question 1 of train|no column of the schema fits"):
+        bench.preparer.prepare(split, [1])
