@@ -6,10 +6,10 @@
 
 PYTHON ?= python3.11
 VENV ?= .venv
-CONFIG ?= experiments/recipes/serl_bird.yaml
 BIRD_ROOT ?= data/minibird
 MODEL ?= embedded
-NAME ?= serl_bird
+CONFIG ?= experiments/recipes/$(if $(filter embedded,$(MODEL)),serl_bird,serl_bird_gpu).yaml
+NAME ?= $(basename $(notdir $(CONFIG)))
 STEPS ?= 3
 ARGS ?=
 SERL_SHARED_DATA ?= ../shared/data

@@ -38,14 +38,6 @@ def write_jsonl(path: Path | str, rows: Iterable[Any]) -> None:
     atomic_write_text(path, "".join(_line(row) for row in rows))
 
 
-def append_jsonl(path: Path | str, row: Any) -> None:
-    """Add one line to a file that grows during a run. The line reaches the system in a single write."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "ab", buffering=0) as file:
-        file.write(_line(row).encode("utf-8"))
-
-
 def read_json(path: Path | str) -> Any:
     """The JSON document in `path`; an InputError says which file and line is wrong."""
     text = _read_text(Path(path))

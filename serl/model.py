@@ -4,8 +4,8 @@ Nothing is downloaded silently: a name is only looked up in the local Hugging Fa
 `SERL_ALLOW_DOWNLOAD=1` is set.
 """
 
+import copy
 import importlib.util
-import json
 import os
 from pathlib import Path
 
@@ -27,17 +27,13 @@ def load(path: str, dtype: str):
     return model.to(device), tokenizer
 
 
-def untrained(path: str, dtype: str, seed: int):
-    """(model, tokenizer): the architecture of `path` with fresh random weights, for baselines."""
+def untrained(model, seed: int):
+    """The architecture of `model` with fresh random weights, for baselines."""
     import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    source, _ = resolve(path)
     torch.manual_seed(seed)
-    model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(source), dtype=getattr(torch, dtype),
-                                             attn_implementation="sdpa")
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    return model.to(device), AutoTokenizer.from_pretrained(source)
+    fresh = type(model)(copy.deepcopy(model.config))
+    return fresh.to(model.device, model.dtype)
 
 
 def resolve(path: str) -> tuple[str, str | None]:
@@ -78,6 +74,7 @@ def _from_package(package: str) -> tuple[str, str]:
 
 
 def _read(path: str, source: str, gguf: str | None, options: dict):
+    from safetensors import SafetensorError
     from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.utils.logging import disable_progress_bar
 
@@ -90,7 +87,7 @@ def _read(path: str, source: str, gguf: str | None, options: dict):
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **more)
         model = AutoModelForCausalLM.from_pretrained(source, **options, **more)
-    except (OSError, ValueError, KeyError, json.JSONDecodeError) as error:
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
         hint = "" if Path(source).is_dir() else (
             " (not a local folder, and not in the local cache: give a folder, or set SERL_ALLOW_DOWNLOAD=1 "
             "to fetch it from the hub)")

@@ -23,7 +23,7 @@ from serl.sql.sandbox import Limits, Sandbox
 
 @dataclass(frozen=True)
 class Question:
-    """One question, ready to be asked. `index` is its place in the split: part of its random streams."""
+    """One question, ready to be asked. `index` is its place in the split's file: part of its random streams."""
 
     example: Example
     index: int
@@ -32,43 +32,71 @@ class Question:
     gold: Outcome
 
 
+SHORTEST_SCHEMA = 64  # tokens of schema that must fit behind the longest question
+
+
+@dataclass(frozen=True)
+class Split:
+    """Questions of a split that can be asked and judged. `positions` are their places in the file."""
+
+    name: str
+    examples: list[Example]
+    positions: list[int]
+    gold: dict[str, Outcome]  # by question id
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+
 class Preparer:
     """Grounds, renders and encodes questions once, however often they are asked."""
 
     def __init__(self, config: Config, env: Environment, sandbox: Sandbox) -> None:
         self.config, self.env, self.sandbox = config, env, sandbox
         self.grounder = make_grounder(config)
+        self._splits: dict[str, Split] = {}
         self._ready: dict[tuple[str, int], Question] = {}
 
-    def load_split(self, split: str, limit: int | None = None) -> "Split":
-        """Examples of a split whose gold can be trusted; `limit` takes a seeded sample, in file order."""
-        examples = data.load(self.config.data.format, Path(self.config.data.root), split)
-        if limit is not None and limit < len(examples):
-            chosen = np.random.default_rng([self.config.seed, 17]).permutation(len(examples))[:limit]
-            examples = [examples[index] for index in sorted(chosen)]
-        cache = Path(self.config.sql.gold_cache) / f"{self.config.data.format}_{split}.jsonl"
-        outcomes = GoldCache(cache, self.sandbox).outcomes(examples)
-        gold = {question_id: outcome for question_id, outcome in outcomes.items() if outcome.ran}
-        kept = [example for example in examples if example.question_id in gold]
-        if len(kept) < len(examples):
-            lost = [f"{question_id} ({outcome.status})" for question_id, outcome in outcomes.items()
-                    if not outcome.ran]
-            print(f"{split}: {len(lost)} of {len(examples)} questions are left out, their gold has no result: "
-                  f"{', '.join(lost[:5])}{', ...' if len(lost) > 5 else ''}", file=sys.stderr)
-        if not kept:
-            raise InputError(f"{self.config.data.root}: no question of split {split} has a gold SQL that runs")
-        return Split(split, kept, gold)
+    def load_split(self, name: str, limit: int | None = None) -> Split:
+        """The usable questions of a split; `limit` takes a seeded sample of them, in file order."""
+        if name not in self._splits:
+            self._splits[name] = self._load(name)
+        split = self._splits[name]
+        if limit is None or limit >= len(split):
+            return split
+        chosen = sorted(np.random.default_rng([self.config.seed, 17]).permutation(len(split))[:limit])
+        return Split(name, [split.examples[i] for i in chosen], [split.positions[i] for i in chosen], split.gold)
 
-    def prepare(self, split: "Split", indices: Sequence[int]) -> list[Question]:
-        """Questions at `indices` of the split."""
-        missing = [i for i in dict.fromkeys(indices) if (split.name, i) not in self._ready]
+    def prepare(self, split: Split, indices: Sequence[int] | None = None) -> list[Question]:
+        """Questions at `indices` of the split, or all of them."""
+        indices = range(len(split)) if indices is None else indices
+        keys = {index: (split.name, split.positions[index]) for index in indices}
+        missing = [index for index, key in keys.items() if key not in self._ready]
         requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
-                    for example in (split.examples[i] for i in missing)]
+                    for example in (split.examples[index] for index in missing)]
         for index, grounded in zip(missing, self.grounder.ground_many(requests)):
-            self._ready[split.name, index] = self._question(split, index, grounded)
-        return [self._ready[split.name, index] for index in indices]
+            self._ready[keys[index]] = self._question(split, index, grounded)
+        return [self._ready[keys[index]] for index in indices]
 
-    def _question(self, split: "Split", index: int, grounded: GroundedSchema) -> Question:
+    def _load(self, name: str) -> Split:
+        examples = data.load(self.config.data.format, Path(self.config.data.root), name)
+        cache = GoldCache(Path(self.config.sql.gold_cache) / f"{self.config.data.format}_{name}.jsonl", self.sandbox)
+        outcomes = cache.outcomes(examples)
+        unusable = {key: f"gold {outcome.status}" for key, outcome in outcomes.items() if not outcome.ran}
+        room = self.env.longest_prompt - SHORTEST_SCHEMA
+        for example in examples:
+            if (size := len(self.env.prompt_ids(example, ""))) > room:
+                unusable[example.question_id] = f"{size} tokens without its schema"
+        kept = [i for i, example in enumerate(examples) if example.question_id not in unusable]
+        if unusable:
+            named = ", ".join(f"{key} ({why})" for key, why in list(unusable.items())[:5])
+            print(f"{name}: {len(unusable)} of {len(examples)} questions are left out: {named}"
+                  f"{', ...' if len(unusable) > 5 else ''}", file=sys.stderr)
+        if not kept:
+            raise InputError(f"{self.config.data.root}: no question of split {name} can be asked and judged")
+        return Split(name, [examples[i] for i in kept], kept, outcomes)
+
+    def _question(self, split: Split, index: int, grounded: GroundedSchema) -> Question:
         """Render S' within its budget, or within what a long question leaves of the model's length."""
         example, options = split.examples[index], self.config.grounding
 
@@ -79,23 +107,7 @@ class Preparer:
         schema, ids = prompt(options.budget)
         if (over := len(ids) - self.env.longest_prompt) > 0:
             schema, ids = prompt(self.env.count_tokens(schema) - over)
-        if len(ids) > self.env.longest_prompt:
-            raise InputError(f"question {example.question_id} of {split.name}: its prompt has {len(ids)} tokens, but "
-                             f"model.max_length - agent.max_new_tokens leaves {self.env.longest_prompt}")
-        return Question(example, index, schema, tuple(ids), split.gold[example.question_id])
-
-
-@dataclass(frozen=True)
-class Split:
-    """Examples in order, and their gold results by question id."""
-
-    name: str
-    examples: list[Example]
-    gold: dict[str, Outcome]
-
-    @property
-    def databases(self) -> set[str]:
-        return {example.db_id for example in self.examples}
+        return Question(example, split.positions[index], schema, tuple(ids), split.gold[example.question_id])
 
 
 def make_grounder(config: Config) -> Grounder:
@@ -128,6 +140,12 @@ def question_order(count: int, seed: int, start: int, size: int) -> list[int]:
     return out
 
 
-def unseen(examples: Iterable[Example], train: Split) -> set[str]:
-    """Ids of the databases of `examples` that no training question is about."""
-    return {example.db_id for example in examples} - train.databases
+def unseen(examples: Iterable[Example], config: Config) -> set[str]:
+    """Ids of the databases of `examples` that no training question is about (all, without a training split)."""
+    ids = {example.db_id for example in examples}
+    try:
+        training = data.load(config.data.format, Path(config.data.root), config.data.train_split)
+    except InputError as error:
+        print(f"every database counts as unseen, since there is no training split ({error})", file=sys.stderr)
+        return ids
+    return ids - {example.db_id for example in training}

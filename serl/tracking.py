@@ -17,7 +17,9 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from importlib import metadata
 from importlib.util import find_spec
@@ -27,6 +29,7 @@ from urllib.parse import urlparse
 
 import yaml
 
+from serl.config import Config, to_dict
 from serl.errors import InputError
 from serl.io import atomic_write_text, write_jsonl
 
@@ -122,6 +125,8 @@ class Tracker:
             tags=list(tags),
             config=dict(config or {}),
             dir=dir,
+            id=_run_id(dir),  # a resumed run goes on with the same curves
+            resume="allow",
             settings=wandb.Settings(silent=True, console="off", init_timeout=WANDB_INIT_TIMEOUT_S),
         )
         try:
@@ -134,7 +139,8 @@ class Tracker:
                 ) from error
             print(f"wandb: {reason}; logging offline, see `wandb sync`", file=sys.stderr)
             self.mode = "offline"
-            self._run = start(mode="offline")
+            # The first try holds its id until this process ends.
+            self._run = start(mode="offline", id=uuid.uuid4().hex[:12], resume="never")
 
     def log(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Send the metrics of `step`; steps must not go back."""
@@ -146,6 +152,29 @@ class Tracker:
         if self._run is not None:
             self._run.finish()
             self._run = None
+
+
+@contextmanager
+def tracking(config: Config, folder: Path) -> Iterator[Tracker]:
+    """The tracker that a config asks for, with its files in the run folder; closed at the end."""
+    options = config.tracking
+    tracker = Tracker(
+        options.wandb, options.project, config.name, options.group, options.tags, to_dict(config), folder
+    )
+    try:
+        yield tracker
+    finally:
+        tracker.finish()
+
+
+def _run_id(dir: Path | None) -> str | None:
+    """The id that this folder's run had before, or a new one that is kept there; None without a folder."""
+    if dir is None:
+        return None
+    path = dir / "wandb_id"
+    if not path.exists():
+        atomic_write_text(path, uuid.uuid4().hex[:12])
+    return path.read_text()
 
 
 def resolve_wandb_mode(mode: str) -> str:

@@ -67,6 +67,11 @@ def test_a_missing_bird_root_and_an_unreadable_model_are_named(capsys, tmp_path)
     assert "SERL_ALLOW_DOWNLOAD" in line
 
 
+def test_a_resumed_run_refuses_options_that_would_change_what_it_learns(capsys, tmp_path):
+    (tmp_path / "config.yaml").write_text("name: a\n")
+    assert "--train.lr: cannot change" in fails(capsys, "train", "--resume", str(tmp_path), "--train.lr", "1")
+
+
 def test_overrides_take_both_spellings_and_nothing_else():
     assert parse_overrides(["--a.b", "1", "--c=x=y", "--d", "-1"]) == [("a.b", "1"), ("c", "x=y"), ("d", "-1")]
     for wrong in (["a"], ["--a"], ["--a", "--b", "1"]):
@@ -93,11 +98,13 @@ def test_sql_prints_the_documented_shape(capsys, tmp_path):
 
 
 def test_auto_resume_refuses_a_run_with_other_settings(capsys, tmp_path):
-    from serl.config import load_config, to_yaml
+    import yaml
+
+    from serl.config import load_config, to_dict
 
     (tmp_path / "a").mkdir()
     saved = load_config(RECIPE, [("runs", str(tmp_path)), ("name", "a")])
-    (tmp_path / "a" / "config.yaml").write_text(to_yaml(saved))
+    (tmp_path / "a" / "config.yaml").write_text(yaml.safe_dump(to_dict(saved)))
     line = fails(capsys, "train", "--config", RECIPE, "--runs", str(tmp_path), "--name", "a", "--auto-resume",
                  "--model.path", "other")
     assert "model.path: embedded, now other" in line

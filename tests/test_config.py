@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
-from serl.config import Config, load_config, to_yaml
+from serl.config import Config, load_config, to_dict
 from serl.errors import InputError
 
 RECIPES = sorted((Path(__file__).parents[1] / "experiments" / "recipes").glob("*.yaml"))
@@ -13,7 +14,7 @@ RECIPES = sorted((Path(__file__).parents[1] / "experiments" / "recipes").glob("*
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_recipes_load_and_survive_a_round_trip(path, tmp_path):
     config = load_config(path)
-    (tmp_path / "config.yaml").write_text(to_yaml(config))
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(to_dict(config)))
     assert load_config(tmp_path / "config.yaml") == config
 
 
@@ -43,6 +44,9 @@ def test_a_recipe_can_extend_another(tmp_path):
     (("hindsight.eps_low", "1.0"), r"must be in \[0, 1\)"),
     (("rollout.group_size", "1"), "at least 2"),
     (("rollout.temperature", "0"), "above 0"),
+    (("train.lr", ".nan"), "train.lr is nan; it must be float"),
+    (("seed", "-1"), "seed is -1; it must be at least 0"),
+    (("data.max_eval", "0"), "data.max_eval is 0; it must be at least 1"),
 ])
 def test_wrong_options_are_named(override, message):
     with pytest.raises(InputError, match=message):
@@ -65,3 +69,11 @@ def test_defaults_are_the_papers():
     hindsight = config.hindsight
     assert (hindsight.lambda0, hindsight.eps_low, hindsight.eps_high, hindsight.decay_updates, hindsight.budget,
             hindsight.teacher.sync_every) == (0.5, 0.2, 0.2, 50, 256, 10)
+
+
+def test_recipes_may_name_environment_variables_with_a_default(tmp_path, monkeypatch):
+    (tmp_path / "a.yaml").write_text("data: {root: '${SERL_TEST_ROOT:-../data}/spider'}\n")
+    monkeypatch.delenv("SERL_TEST_ROOT", raising=False)
+    assert load_config(tmp_path / "a.yaml").data.root == "../data/spider"
+    monkeypatch.setenv("SERL_TEST_ROOT", "/mine")
+    assert load_config(tmp_path / "a.yaml").data.root == "/mine/spider"

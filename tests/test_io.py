@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 
 from serl.errors import InputError
-from serl.io import append_jsonl, atomic_write_text, read_json, read_jsonl, write_jsonl
+from serl.io import atomic_write_text, read_json, read_jsonl, write_jsonl
 
 
-def test_jsonl_round_trip_and_append(tmp_path: Path) -> None:
+def test_jsonl_round_trip(tmp_path: Path) -> None:
     path = tmp_path / "new" / "folder" / "rows.jsonl"
     write_jsonl(path, [{"a": "Öl\u2028\n"}, [1, None]])
-    append_jsonl(path, 3)
-    assert read_jsonl(path) == [{"a": "Öl\u2028\n"}, [1, None], 3]
+    assert read_jsonl(path) == [{"a": "Öl\u2028\n"}, [1, None]]
     assert os.listdir(path.parent) == ["rows.jsonl"]
 
 

@@ -7,7 +7,6 @@ from collections import Counter
 import pytest
 
 from serl.config import load_config
-from serl.errors import InputError
 from serl.task import question_order
 from serl.workbench import workbench_of
 from tests.models import tiny_model, tiny_tokenizer
@@ -30,7 +29,7 @@ def bench(tmp_path):
     connection.executescript(f"CREATE TABLE city (id INTEGER PRIMARY KEY, name TEXT, {columns});"
                              "INSERT INTO city (id, name) VALUES (1, 'Lima');")
     connection.close()
-    questions = ["name of the city?", "name of the city? " + "long " * 60, "broken?"]
+    questions = ["name of the city?", "name of the city? " + "long " * 40, "broken?"]
     sql = ["SELECT name FROM city", "SELECT name FROM city", "SELECT nothing FROM city"]
     records = [{"question_id": i, "db_id": "geo", "question": question, "evidence": "", "SQL": query,
                 "difficulty": "simple"} for i, (question, query) in enumerate(zip(questions, sql))]
@@ -57,8 +56,18 @@ def test_a_long_question_gets_a_shorter_schema_instead_of_ending_the_run(bench):
     assert len(long.schema) < len(usual.schema) and "name text" in long.schema
 
 
-def test_a_question_that_cannot_fit_is_named(bench):
+def test_a_question_without_room_for_a_schema_is_left_out_and_named(bench, capsys):
+    object.__setattr__(bench.env, "max_length", 300)
     split = bench.preparer.load_split("train")
-    object.__setattr__(bench.env, "max_length", 60)
-    with pytest.raises(InputError, match=r"question 1 of train|no column of the schema fits"):
-        bench.preparer.prepare(split, [1])
+    assert [example.question_id for example in split.examples] == ["0"]
+    assert "1 (" in capsys.readouterr().err
+
+
+def test_a_sample_of_a_split_and_the_whole_split_share_their_questions(bench):
+    """The learning curve asks a sample before the evaluation asks everything: positions must not be mixed up."""
+    whole = bench.preparer.load_split("train")
+    sample = bench.preparer.load_split("train", 1)
+    assert len(sample) == 1
+    (asked,) = bench.preparer.prepare(sample)
+    assert asked.example is sample.examples[0] and asked.index == sample.positions[0]
+    assert [question.example for question in bench.preparer.prepare(whole)] == whole.examples

@@ -14,7 +14,10 @@ from jinja2 import TemplateError
 
 from serl.errors import InputError
 
-_ACTION, _OBSERVATION = "<think>probe</think>ACTION", "OBSERVATION"
+_QUESTION = "probe-question"
+_OPENING = [{"role": "system", "content": "probe-system"}, {"role": "user", "content": _QUESTION}]
+# Thinking in the spacing that Qwen3's template gives it when it renders a turn again.
+_ACTION, _OBSERVATION = "<think>\nprobe\n</think>\n\nprobe-action", "probe-observation"
 
 
 @dataclass(frozen=True)
@@ -38,10 +41,19 @@ class ChatFraming:
         for role in ("user", "tool"):
             pieces = _probe(tokenizer, system_role, role)
             if pieces is not None:
-                return cls(tokenizer, system_role, role,
-                           *(tuple(_encode(tokenizer, piece)) for piece in pieces))
+                framing = cls(tokenizer, system_role, role,
+                              *(tuple(_encode(tokenizer, piece)) for piece in pieces))
+                framing.check_splice()
+                return framing
         raise InputError(f"model {tokenizer.name_or_path}: its chat template rewrites earlier turns when an "
                          "observation follows, so sampled tokens could not be kept; use another template")
+
+    def check_splice(self) -> None:
+        """The text after the question must be tokens of its own, or hindsight could not go before it."""
+        prompt, after = self.prompt_ids(_OPENING), list(self.after_question)
+        if not after or prompt[-len(after):] != after:
+            raise InputError(f"model {self.tokenizer.name_or_path}: the end of a user message shares a token with what "
+                             "follows it in the chat template, so turns cannot be framed exactly")
 
     def prompt_ids(self, messages: list[dict[str, str]]) -> list[int]:
         """Tokens of the first prompt, up to where the assistant starts to speak."""
@@ -79,17 +91,14 @@ def _fold(messages: list[dict[str, str]], system_role: bool) -> list[dict[str, s
 
 def _accepts_system(tokenizer) -> bool:
     try:
-        text = _render(tokenizer, [{"role": "system", "content": "SYSTEM"},
-                                   {"role": "user", "content": "USER"}])
+        return _OPENING[0]["content"] in _render(tokenizer, _OPENING)
     except TemplateError:
         return False
-    return "SYSTEM" in text
 
 
 def _probe(tokenizer, system_role: bool, role: str) -> tuple[str, str, str] | None:
     """Text before an observation, after it and after the question; None if earlier turns are rewritten."""
-    opening = _fold([{"role": "system", "content": "SYSTEM"}, {"role": "user", "content": "USER"}],
-                    system_role)
+    opening = _fold(_OPENING, system_role)
     turn = [{"role": "assistant", "content": _ACTION}, {"role": role, "content": _OBSERVATION}]
     try:
         texts = [_render(tokenizer, opening + turn * count) for count in range(3)]
@@ -102,4 +111,4 @@ def _probe(tokenizer, system_role: bool, role: str) -> tuple[str, str, str] | No
         pieces.append(tuple(longer[len(shorter) + len(_ACTION):].split(_OBSERVATION)))
     if pieces[0] != pieces[1]:
         return None
-    return *pieces[0], texts[0][texts[0].index("USER") + len("USER"):]
+    return *pieces[0], texts[0].rpartition(_QUESTION)[2]

@@ -3,8 +3,8 @@
     <think>...</think> <sql>SELECT ...</sql>             an intermediate query
     <think>...</think> <solution>SELECT ...</solution>   the final answer
 
-Thinking is optional. The action is what follows the last `</think>` outside of it, so that a tag that
-is quoted in thinking is not an action. Only sampled bytes are parsed, never observations.
+Thinking is optional. The action is what follows its `</think>`, so that a tag that is quoted in thinking is
+not an action. Only sampled bytes are parsed, never observations.
 """
 
 from dataclasses import dataclass
@@ -38,12 +38,9 @@ def parse(sampled: bytes) -> Action:
     >>> parse(b"<think>hm</think><sql>SELECT 1</sql>")
     Action(kind=<Kind.SQL: 'sql'>, sql='SELECT 1', sql_span=(22, 30), reason='')
     """
-    start = 0
-    if sampled.lstrip().startswith(b"<think>"):
-        close = sampled.find(b"</think>")
-        if close < 0:
-            return Action(Kind.MALFORMED, reason="the thinking was not closed with </think>")
-        start = close + len(b"</think>")
+    start = after_thinking(sampled)
+    if start is None:
+        return Action(Kind.MALFORMED, reason="the thinking was not closed with </think>")
     found = [(sampled.find(opener, start), opener, closer) for opener, closer in _OPENERS]
     found = sorted(entry for entry in found if entry[0] >= 0)
     if not found:
@@ -59,6 +56,27 @@ def parse(sampled: bytes) -> Action:
     except UnicodeDecodeError:
         return Action(Kind.MALFORMED, reason="the SQL is not valid UTF-8")
     return Action(kind, sql, (body, end))
+
+
+def after_thinking(sampled: bytes) -> int | None:
+    """Where the action may begin: behind the opening thinking, 0 without one, None while it is open."""
+    if not sampled.lstrip().startswith(b"<think>"):
+        return 0
+    close = sampled.find(b"</think>")
+    return None if close < 0 else close + len(b"</think>")
+
+
+def is_complete(sampled: bytes, fresh: int) -> bool:
+    """Whether the last `fresh` bytes complete a closing tag outside of thinking: sampling stops there.
+
+    >>> is_complete(b"<think></sql>", 1), is_complete(b"<sql>SELECT 1</sql>", 1)
+    (False, True)
+    """
+    start = after_thinking(sampled)
+    if start is None:
+        return False
+    start = max(start, len(sampled) - fresh - max(map(len, STOP_TAGS)) + 1)
+    return any(sampled.find(tag, start) >= 0 for tag in STOP_TAGS)
 
 
 def token_span(lengths: list[int], span: tuple[int, int]) -> tuple[int, int]:

@@ -1,7 +1,6 @@
 """`serl eval`: greedy accuracy, vote@N and oracle@N of a checkpoint."""
 
 import argparse
-import dataclasses
 import sys
 from pathlib import Path
 
@@ -16,15 +15,17 @@ def add_parser(subparsers) -> None:
     add_config(parser)
     parser.add_argument("--checkpoint", metavar="DIR", help="model folder (default: the config's model.path)")
     parser.add_argument("-n", type=int, help="samples a question (default: eval.n of the config)")
+    parser.add_argument("--select", metavar="NAMES", help="selectors among the samples: first,vote,oracle")
     parser.add_argument("--out", type=Path, help="folder to write (default: runs/NAME/eval/checkpoint)")
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON document")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
+    select = f"[{args.select}]" if args.select else None
+    chosen = {"model.path": args.checkpoint, "eval.n": args.n, "eval.select": select}
+    args.overrides += [f"--{key}={value}" for key, value in chosen.items() if value is not None]
     config = config_of(args)
-    if args.checkpoint:
-        config = dataclasses.replace(config, model=dataclasses.replace(config.model, path=args.checkpoint))
 
     from serl.evaluate.table import plain_table
     from serl.train.run import evaluate_stage
@@ -32,8 +33,7 @@ def run(args: argparse.Namespace) -> int:
 
     out = args.out or Path(config.runs) / config.name / "eval" / "checkpoint"
     with open_workbench(config) as bench:
-        n = config.eval.n if args.n is None else args.n
-        summary = evaluate_stage(bench, out.name, out, n)
+        summary = evaluate_stage(bench, out.name, out, config.eval.n)
     if args.json:
         print_json(summary)
     print(plain_table([summary]), file=sys.stderr)

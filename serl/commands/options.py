@@ -10,6 +10,9 @@ from typing import Any
 from serl.config import Config, load_config
 from serl.errors import InputError
 
+# Options that a resumed run may change: they decide neither what is sampled nor how it is learned from.
+MAY_CHANGE = ("train.steps", "train.save_every", "train.keep", "eval.", "tracking.", "sql.workers")
+
 
 def add_config(parser: argparse.ArgumentParser, required: bool = True) -> None:
     """`--config FILE`; dotted overrides may follow anywhere."""
@@ -58,7 +61,11 @@ def run_of(args: argparse.Namespace) -> tuple[Config, Path]:
     if args.resume is not None:
         if not (args.resume / "config.yaml").is_file():
             raise InputError(f"{args.resume}: no config.yaml here, so this is not a run folder")
-        return load_config(args.resume / "config.yaml", parse_overrides(args.overrides)), args.resume
+        overrides = parse_overrides(args.overrides)
+        for key, _ in overrides:
+            if not key.startswith(MAY_CHANGE):
+                raise InputError(f"--{key}: cannot change in a run that goes on; only {', '.join(MAY_CHANGE)} can")
+        return load_config(args.resume / "config.yaml", overrides), args.resume
     config = config_of(args)
     folder = Path(config.runs) / config.name
     if (folder / "config.yaml").exists():

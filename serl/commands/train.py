@@ -1,7 +1,6 @@
 """`serl train`: reinforcement learning by a recipe, evaluation before and after, report."""
 
 import argparse
-import dataclasses
 import sys
 
 from serl.commands.options import add_run, print_json, run_of
@@ -20,12 +19,13 @@ def add_parser(subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     config, folder = run_of(args)
 
+    from serl.config import to_dict
     from serl.evaluate.table import plain_table
     from serl.train.run import train_run
 
     summaries = train_run(config, folder)
     if args.json:
-        print_json({"run": str(folder), "config": dataclasses.asdict(config), "summaries": summaries})
+        print_json({"run": str(folder), "config": to_dict(config), "summaries": summaries})
     if summaries:
         print(plain_table(summaries), file=sys.stderr)
     print(f"\nreport: {folder / 'report.html'}\npicture: {folder / 'picture.png'}", file=sys.stderr)

@@ -1,6 +1,6 @@
 """Typed configuration of a run."""
 
-from serl.config.load import load_config, to_yaml, validate
+from serl.config.load import load_config, to_dict, validate
 from serl.config.options import (
     AgentConfig,
     Config,
@@ -19,4 +19,4 @@ from serl.config.options import (
 
 __all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "ModelConfig",
            "RolloutConfig", "SftConfig", "SqlConfig", "TeacherConfig", "TrackingConfig", "TrainConfig",
-           "load_config", "to_yaml", "validate"]
+           "load_config", "to_dict", "validate"]

@@ -5,6 +5,9 @@ paths are relative to the working directory, only `extends` is relative to the f
 """
 
 import dataclasses
+import math
+import os
+import re
 import types
 import typing
 from pathlib import Path
@@ -13,6 +16,9 @@ import yaml
 
 from serl.config.options import Config
 from serl.errors import InputError
+from serl.select import SELECTORS
+
+_VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 CHOICES = {
     "data.format": ("bird", "spider"),
@@ -32,6 +38,11 @@ CHOICES = {
 
 # (lowest, highest) allowed value; None is open.
 RANGES = {
+    "seed": (0, None),
+    "data.max_train": (1, None),
+    "data.max_eval": (1, None),
+    "model.max_length": (1, None),
+    "grounding.budget": (1, None),
     "agent.max_turns": (1, None),
     "agent.max_new_tokens": (1, None),
     "agent.observation_rows": (1, None),
@@ -48,6 +59,12 @@ RANGES = {
     "hindsight.teacher.sync_every": (1, None),
     "hindsight.teacher.decay": (0.0, 1.0),
     "train.steps": (0, None),
+    "train.lr": (0.0, None),
+    "train.clip_eps": (0.0, None),
+    "train.kl_beta": (0.0, None),
+    "train.grad_clip": (0.0, None),
+    "train.advantage_eps": (0.0, None),
+    "sft.lr": (0.0, None),
     "train.updates_per_batch": (1, None),
     "train.micro_tokens": (1, None),
     "train.save_every": (1, None),
@@ -55,6 +72,9 @@ RANGES = {
     "sft.batch_tokens": (1, None),
     "sft.hindsight_share": (0.0, 1.0),
     "eval.n": (0, None),
+    "eval.every": (0, None),
+    "eval.probe": (1, None),
+    "eval.untrained": (0, None),
     "eval.batch_size": (1, None),
 }
 
@@ -76,9 +96,9 @@ def load_config(path: Path | str | None, overrides: list[tuple[str, str]] = ()) 
     return config
 
 
-def to_yaml(config: Config) -> str:
-    """The resolved config as YAML that `load_config` reads back to an equal value."""
-    return yaml.safe_dump(_plain(dataclasses.asdict(config)), sort_keys=False, allow_unicode=True)
+def to_dict(config: Config) -> dict:
+    """The resolved config as plain values, which YAML and JSON can hold and `load_config` reads back."""
+    return _plain(dataclasses.asdict(config))
 
 
 def validate(config: Config) -> None:
@@ -88,9 +108,14 @@ def validate(config: Config) -> None:
             raise InputError(f"config: {dotted} is {value!r}; choose one of {', '.join(choices)}")
     for dotted, (low, high) in RANGES.items():
         value = _get(config, dotted)
+        if value is None:  # optional, and not given
+            continue
         if (low is not None and value < low) or (high is not None and value > high):
             bounds = f"at least {low}" if high is None else f"between {low} and {high}"
             raise InputError(f"config: {dotted} is {value}; it must be {bounds}")
+    for name in config.eval.select:
+        if name not in SELECTORS:
+            raise InputError(f"config: eval.select has {name!r}; choose from {', '.join(SELECTORS)}")
     if not 0 <= config.hindsight.eps_low < 1:
         raise InputError(f"config: hindsight.eps_low is {config.hindsight.eps_low}; "
                          "it must be in [0, 1), or a weight could reach 0 and flip no credit at all")
@@ -107,11 +132,22 @@ def _read_tree(path: Path) -> dict:
                          "recipes are in experiments/recipes/") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not valid YAML ({' '.join(str(error).split())})") from error
-    tree = {} if tree is None else tree
+    tree = {} if tree is None else _expand(tree)
     if not isinstance(tree, dict):
         raise InputError(f"{path}: a config is a mapping of sections, not a {type(tree).__name__}")
     parent = tree.pop("extends", None)
     return tree if parent is None else _merge(_read_tree(path.parent / parent), tree)
+
+
+def _expand(value: object) -> object:
+    """`${NAME:-default}` in the strings of a file becomes the environment variable NAME, or the default."""
+    if isinstance(value, dict):
+        return {key: _expand(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expand(item) for item in value]
+    if not isinstance(value, str):
+        return value
+    return _VARIABLE.sub(lambda match: os.environ.get(match[1]) or match[2], value)
 
 
 def _merge(base: dict, over: dict) -> dict:
@@ -164,9 +200,11 @@ def _coerce(kind: object, value: object, dotted: str, source: str) -> object:
             return tuple(value)
         if option is float and not isinstance(value, bool):
             try:
-                return float(value)
+                number = float(value)
             except (TypeError, ValueError):
                 continue
+            if math.isfinite(number):
+                return number
         if option is int and isinstance(value, int) and not isinstance(value, bool):
             return value
         if option in (str, bool) and isinstance(value, option):

@@ -135,6 +135,7 @@ class EvalConfig:
     """When and how the policy is evaluated."""
 
     n: int = 8  # samples a question for vote@n and oracle@n; 0: greedy only
+    select: tuple[str, ...] = ("vote", "oracle")  # of serl.select: first, vote, oracle (needs gold)
     temperature: float = 1.0
     batch_size: int = 256
     every: int = 0  # steps between greedy evaluations on `probe` questions during training; 0: never

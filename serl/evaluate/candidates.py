@@ -8,7 +8,7 @@ from typing import Any
 from serl.agent.trajectory import Trajectory
 from serl.reward.panel import judge
 from serl.select.candidate import Candidate
-from serl.sql.outcome import Outcome
+from serl.sql.outcome import Outcome, Status
 from serl.task import Question
 
 
@@ -18,7 +18,7 @@ def candidate(trajectory: Trajectory, question: Question) -> Candidate:
     logprobs = [value for value in trajectory.sampler_logprobs if value is not None]
     return Candidate(
         sql=trajectory.final_sql,
-        status=str(outcome.status) if outcome is not None else "none",
+        status=_status(trajectory),
         correct=judge(outcome, question.gold, question.example.gold_sql),
         result_key=result_key(outcome),
         turns=len(trajectory.turns),
@@ -29,6 +29,14 @@ def candidate(trajectory: Trajectory, question: Question) -> Candidate:
             for turn in trajectory.turns
         ),
     )
+
+
+def _status(trajectory: Trajectory) -> str:
+    """Status of the solution; `infrastructure` if a failure of ours met any turn, `none` without a solution."""
+    if any(turn.outcome is not None and turn.outcome.status is Status.INFRASTRUCTURE for turn in trajectory.turns):
+        return str(Status.INFRASTRUCTURE)
+    outcome = trajectory.final_outcome
+    return str(outcome.status) if outcome is not None else "none"
 
 
 def result_key(outcome: Outcome | None) -> str | None:

@@ -10,6 +10,7 @@ from tqdm import tqdm
 
 from serl.agent.env import Environment
 from serl.agent.rollout import Job, rollout
+from serl.config import EvalConfig
 from serl.evaluate.candidates import candidate
 from serl.evaluate.summary import summarize
 from serl.generate.interface import Generator
@@ -17,6 +18,7 @@ from serl.io import atomic_write_text, write_jsonl
 from serl.sql.sandbox import Sandbox
 from serl.task import Question
 
+GOLD_ROWS = 20  # rows of a gold result kept for reading; verdicts are stored, so nothing needs the rest
 EVAL_STREAM = 1  # first entry of every random stream of an evaluation; training uses 0
 
 
@@ -27,13 +29,14 @@ def evaluate(
     questions: Sequence[Question],
     unseen: set[str],
     n: int,
-    temperature: float,
+    options: EvalConfig,
     stage: str,
     folder: Path | None = None,
 ) -> dict[str, Any]:
     """Summary of `questions`; with `folder`, `candidates.jsonl` and `summary.json` are written into it.
 
-    `unseen` names the databases that training never touched.
+    `n` samples a question are drawn beside the greedy answer (`options.n` is not looked at). `unseen` names the
+    databases that training never touched.
     """
     start = time.perf_counter()
     jobs = []
@@ -41,12 +44,12 @@ def evaluate(
         streams = [None] + [(EVAL_STREAM, question.index, sample) for sample in range(n)]
         jobs += [Job(question.example, question.prompt_ids, stream) for stream in streams]
     with tqdm(total=len(jobs), desc=f"evaluate {stage}", unit="answer") as bar:
-        trajectories = rollout(env, generator, sandbox, jobs, temperature, bar.update).trajectories
+        trajectories = rollout(env, generator, sandbox, jobs, options.temperature, bar.update).trajectories
     rows = [
         _row(question, trajectories[i * (n + 1) : (i + 1) * (n + 1)], unseen)
         for i, question in enumerate(questions)
     ]
-    summary = summarize(rows, stage, n, time.perf_counter() - start)
+    summary = summarize(rows, stage, n, time.perf_counter() - start, options.select)
     if folder is not None:
         write_jsonl(folder / "candidates.jsonl", rows)
         atomic_write_text(folder / "summary.json", json.dumps(summary, indent=1))
@@ -64,7 +67,7 @@ def _row(question: Question, trajectories: list, unseen: set[str]) -> dict[str, 
         "question": example.question,
         "evidence": example.evidence,
         "gold_sql": example.gold_sql,
-        "gold": question.gold.to_json(),
+        "gold": question.gold.to_json(GOLD_ROWS),
         "greedy": greedy,
         "samples": samples,
     }

@@ -1,4 +1,4 @@
-"""Candidates of an evaluation → its summary: greedy, mean@N, vote@N and oracle@N, with intervals.
+"""Candidates of an evaluation → its summary: greedy, mean@N, and one metric a selector, with intervals.
 
 Two kinds of rows say nothing about the model and are left out rather than scored as wrong:
 questions whose gold query did not run (counted as `excluded`), and candidates lost to a failure of the
@@ -13,7 +13,7 @@ from typing import Any
 
 from serl.evaluate.stats import mean_at_n, wilson
 from serl.io import read_json
-from serl.select import oracle, vote
+from serl.select import SELECTORS
 from serl.select.candidate import ANSWERED, Candidate
 
 STAGES = ("init", "sft", "rl")
@@ -24,10 +24,13 @@ Row = Mapping[str, Any]
 Metrics = dict[str, dict[str, float | int]]
 
 
-def summarize(rows: Sequence[Row], stage: str, n: int, seconds: float, seed: int = 0) -> dict[str, Any]:
+def summarize(
+    rows: Sequence[Row], stage: str, n: int, seconds: float, select: Sequence[str] = ("vote", "oracle"), seed: int = 0
+) -> dict[str, Any]:
     """Summary of one stage, in the shape of `summary.json`.
 
-    `rows` are lines of `candidates.jsonl`; of each question's samples the first `n` count. With n = 0 only
+    `rows` are lines of `candidates.jsonl`; of each question's samples the first `n` count. `select` names selectors of
+    `serl.select`. With n = 0 only
     greedy is reported. A split that no question falls in maps to {}. `seconds` is the evaluation's wall time.
     """
     scored = [row for row in rows if row["gold"]["status"] in ANSWERED]
@@ -44,9 +47,9 @@ def summarize(rows: Sequence[Row], stage: str, n: int, seconds: float, seed: int
         "excluded": len(rows) - len(scored),
         "infrastructure": sum(len(_candidates(row, n)) - len(_usable(_candidates(row, n))) for row in scored),
         "seconds": seconds,
-        "splits": {split: _metrics(by_split[split], n, seed) for split in SPLITS},
+        "splits": {split: _metrics(by_split[split], n, select, seed) for split in SPLITS},
         "by_difficulty": {
-            level: _metrics([row for row in scored if row["difficulty"] == level], n, seed)
+            level: _metrics([row for row in scored if row["difficulty"] == level], n, select, seed)
             for level in sorted(levels, key=_difficulty_rank)
         },
     }
@@ -59,7 +62,7 @@ def read_summaries(run_dir: Path) -> list[dict[str, Any]]:
     return [read_json(found[stage]) for stage in order]
 
 
-def _metrics(rows: Sequence[Row], n: int, seed: int) -> Metrics:
+def _metrics(rows: Sequence[Row], n: int, select: Sequence[str], seed: int) -> Metrics:
     """Every metric that has at least one question to stand on."""
     metrics: Metrics = {}
     greedy = [row["greedy"]["correct"] for row in rows if _usable([row["greedy"]])]
@@ -69,8 +72,9 @@ def _metrics(rows: Sequence[Row], n: int, seed: int) -> Metrics:
     if groups:
         correct = [[sample["correct"] for sample in samples] for samples in groups]
         metrics[f"mean@{n}"] = mean_at_n(correct, seed).to_json()
-        for name, pick in (("vote", vote.pick), ("oracle", oracle.pick)):
-            metrics[f"{name}@{n}"] = wilson(_picked_correct(groups, pick), len(groups)).to_json()
+        for name in select:
+            picked = _picked_correct(groups, SELECTORS[name])
+            metrics[f"{name}@{n}"] = wilson(picked, len(groups)).to_json()
     return metrics
 
 

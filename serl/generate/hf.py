@@ -13,11 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from serl.agent.grammar import STOP_TAGS
+from serl.agent.grammar import is_complete
 from serl.agent.token_bytes import TokenBytes
 from serl.generate.interface import Generation, Request, StopReason
-
-_TAIL = max(map(len, STOP_TAGS)) + 32  # bytes of the tail searched for a closing tag
 
 
 class HFGenerator:
@@ -104,7 +102,7 @@ class _Row:
         self.index = index
         self.ids: list[int] = []
         self.logprobs: list[float] = []
-        self.tail = b""
+        self.text = b""
         self.stop: StopReason | None = None
 
     def append(self, token: int, logprob: float, piece: bytes, eos_ids: set[int]) -> None:
@@ -112,11 +110,10 @@ class _Row:
             return
         self.ids.append(token)
         self.logprobs.append(logprob)
-        fresh = (self.tail + piece)[-(len(piece) + max(map(len, STOP_TAGS)) - 1):]
-        self.tail = (self.tail + piece)[-_TAIL:]
+        self.text += piece
         if token in eos_ids:
             self.stop = StopReason.EOS
-        elif any(tag in fresh for tag in STOP_TAGS):
+        elif piece and is_complete(self.text, len(piece)):
             self.stop = StopReason.TAG
 
     def generation(self) -> Generation:

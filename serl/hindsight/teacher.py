@@ -24,7 +24,7 @@ class Teacher:
             self.model.requires_grad_(False).eval()
 
     def after_update(self, student: torch.nn.Module, update: int) -> None:
-        """Called with the number of optimizer steps done so far, after each of them."""
+        """Called with the number of updates done so far, after each of them."""
         mode = self.config.mode
         self.updates_behind = 0 if mode == "live" else self.updates_behind + 1
         if mode == "periodic" and update % self.config.sync_every == 0:
@@ -35,12 +35,11 @@ class Teacher:
 
     @torch.no_grad()
     def _blend(self, student: torch.nn.Module, keep: float) -> None:
-        own = self.model.state_dict()
-        for name, value in student.state_dict().items():
-            if keep == 0.0 or not value.is_floating_point():
-                own[name].copy_(value)
-            else:
-                own[name].lerp_(value.to(own[name]), 1.0 - keep)
+        # parameters(), not state_dict(): it names a tied embedding once, so that it moves once.
+        for own, value in zip(self.model.parameters(), student.parameters()):
+            own.lerp_(value.to(own), 1.0 - keep) if keep else own.copy_(value)
+        for own, value in zip(self.model.buffers(), student.buffers()):
+            own.copy_(value)
 
     def state_dict(self) -> dict:
         """Weights (none for `live`) and the lag, for a checkpoint."""

@@ -29,10 +29,6 @@ class GoldCache:
         self._database_hashes: dict[Path, str] = {}
         self._outcomes = _load(self._path)
 
-    def results(self, examples: Sequence[Example]) -> dict[str, Outcome]:
-        """Gold results by question_id. Examples whose gold has none (see `outcomes` for why) are left out."""
-        return {key: outcome for key, outcome in self.outcomes(examples).items() if outcome.ran}
-
     def outcomes(self, examples: Sequence[Example]) -> dict[str, Outcome]:
         """What came of every example's gold query, by question_id; only those not in the file are run."""
         keys = {example.question_id: self._key(example) for example in examples}

@@ -5,6 +5,7 @@ complete. The last `keep` stay.
 """
 
 import os
+import pickle
 import re
 import shutil
 from collections.abc import Iterable
@@ -58,7 +59,7 @@ def load_state(checkpoint: Path) -> dict:
 
     try:
         return torch.load(checkpoint / STATE, map_location="cpu", weights_only=True)
-    except (OSError, RuntimeError, EOFError) as error:
+    except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
         raise InputError(f"{checkpoint / STATE}: cannot be read ({error}); delete this folder to resume from "
                          "the one before it") from error
 

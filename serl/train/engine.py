@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import torch
 
+from serl.errors import InputError
+
 
 def constant_with_warmup(warmup_steps: int) -> Callable[[int], float]:
     """Factor of the learning rate at each step: linear warm-up, then 1."""
@@ -33,6 +35,9 @@ class TorchEngine:
 
     def __init__(self, model: torch.nn.Module, lr: float, weight_decay: float, grad_clip: float,
                  schedule: Callable[[int], float]) -> None:
+        if any(p.requires_grad and p.dtype in (torch.bfloat16, torch.float16) for p in model.parameters()):
+            raise InputError("model.dtype: training needs float32 weights, since small updates vanish when 16-bit "
+                             "weights are rounded; set model.dtype to float32 (sft.precision may be bfloat16)")
         self.model = model
         self.grad_clip = grad_clip
         decayed = [p for p in model.parameters() if p.requires_grad and p.dim() >= 2]

@@ -1,17 +1,16 @@
 """A whole run: evaluate, train, evaluate, report; whatever of it is done already is skipped."""
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
+from serl import data
 from serl import model as models
-from serl.config import Config, to_yaml
+from serl.config import Config, to_dict
 from serl.errors import InputError
 from serl.evaluate.runner import evaluate
 from serl.evaluate.summary import read_summaries
-from serl.io import atomic_write_text
 from serl.task import unseen
-from serl.tracking import RunFolder, Tracker
+from serl.tracking import RunFolder, tracking
 from serl.train import checkpoint
 from serl.train.trainer import Trainer
 from serl.view.picture import write_picture
@@ -26,27 +25,25 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
     checked before the folder is made, so that a mistyped path leaves nothing behind.
     """
     newest = checkpoint.latest(folder / "checkpoints")
+    for split in (config.data.train_split, config.data.eval_split):  # before gigabytes of weights are read
+        data.load(config.data.format, Path(config.data.root), split)
     with open_workbench(config, str(newest) if newest else None) as bench:
-        for split, limit in ((config.data.train_split, config.data.max_train),
-                             (config.data.eval_split, config.data.max_eval)):
-            bench.preparer.load_split(split, limit)
+        for split in (config.data.train_split, config.data.eval_split):
+            bench.preparer.load_split(split)
         run = RunFolder(folder)
-        atomic_write_text(folder / "config.yaml", to_yaml(config))
+        run.write_config(to_dict(config))
         run.write_environment()
         _evaluate_before(bench, folder, resumed=newest is not None)
-        tracker = Tracker(config.tracking.wandb, config.tracking.project, config.name, config.tracking.group,
-                          config.tracking.tags, dataclasses.asdict(config), folder)
-        try:
+        with tracking(config, folder) as tracker:
             trainer = Trainer(bench, run, tracker)
             if newest is not None:
                 trainer.restore(checkpoint.load_state(newest))
+            run.truncate_metrics(trainer.next_step)
             trainer.train()
             if not _evaluated(folder, "rl"):
                 evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
             summaries = read_summaries(folder)
             tracker.log(config.train.steps, _final_metrics(summaries))
-        finally:
-            tracker.finish()
     write_picture(folder)
     write_report(folder)
     return summaries
@@ -56,8 +53,7 @@ def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:
     """The stages before RL, unless they are done: `init` and `sft`."""
     config = bench.config
     if config.eval.untrained > 0 and not _evaluated(folder, "init"):
-        model, tokenizer = models.untrained(config.model.path, config.model.dtype, config.seed)
-        with workbench_of(config, model, tokenizer) as fresh:
+        with workbench_of(config, models.untrained(bench.model, config.seed), bench.tokenizer) as fresh:
             evaluate_stage(fresh, "init", folder / "eval" / "init", 0, config.eval.untrained)
     if config.eval.start and not _evaluated(folder, "sft"):
         if resumed:
@@ -71,12 +67,10 @@ def evaluate_stage(bench: Workbench, stage: str, out: Path, n: int, limit: int |
 
     `limit` takes a sample of the questions (default: the config's `data.max_eval`).
     """
-    data = bench.config.data
-    split = bench.preparer.load_split(data.eval_split, data.max_eval if limit is None else limit)
-    train = bench.preparer.load_split(data.train_split, data.max_train)
-    questions = bench.preparer.prepare(split, range(len(split.examples)))
-    return evaluate(bench.env, bench.generator(bench.config.eval.batch_size), bench.sandbox, questions,
-                    unseen(split.examples, train), n, bench.config.eval.temperature, stage, out)
+    config = bench.config
+    split = bench.preparer.load_split(config.data.eval_split, config.data.max_eval if limit is None else limit)
+    return evaluate(bench.env, bench.generator(config.eval.batch_size), bench.sandbox, bench.preparer.prepare(split),
+                    unseen(split.examples, config), n, config.eval, stage, out)
 
 
 def _evaluated(folder: Path, stage: str) -> bool:

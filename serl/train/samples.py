@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from serl.agent.trajectory import Trajectory
-from serl.config import HindsightConfig
-from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
+from serl.config import Config
+from serl.hindsight.context import make_hindsight, teacher_input
 from serl.hindsight.weights import token_weights
 from serl.reward.panel import Reward
 from serl.train.scoring import score
@@ -65,31 +65,41 @@ def add_reference(model, samples: Sequence[Sample], micro_tokens: int, temperatu
     return [replace(sample, reference=logprob) for sample, logprob in zip(samples, logprobs)]
 
 
-def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[int]], lam: float,
-                config: HindsightConfig, rows: int, chars: int, micro_tokens: int, temperature: float
-                ) -> list[Sample]:
-    """Samples with the teacher's log-probs and ω. At λ = 0 no teacher forward runs."""
+def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[int]], lam: float, config: Config
+                ) -> tuple[list[Sample], int]:
+    """Samples with the teacher's log-probs and ω, and how many turns with SQL got no hindsight for want of room.
+
+    At λ = 0 no teacher forward runs.
+    """
     if lam == 0.0:
-        return list(samples)
+        return list(samples), 0
     branches: list[tuple[int, tuple[int, int], list[int], int]] = []
+    skipped = 0
     for index, sample in enumerate(samples):
         for turn in sample.trajectory.turns if sample.advantage != 0.0 else ():
-            hindsight: Hindsight | None = make_hindsight(turn.outcome, encode, config.budget, rows, chars)
-            if hindsight is not None:
-                branches.append((index, turn.action, *teacher_input(sample.trajectory, turn, hindsight)))
+            if turn.outcome is None:
+                continue
+            hindsight = make_hindsight(turn.outcome, encode, config.hindsight.budget,
+                                       config.agent.observation_rows, config.agent.observation_chars)
+            if hindsight is None or turn.action[1] + len(hindsight.ids) > config.model.max_length:
+                skipped += 1
+                continue
+            branches.append((index, turn.action, *teacher_input(sample.trajectory, turn, hindsight)))
     scores = score(model, [ids for *_, ids, _ in branches], [first for *_, first in branches],
-                   micro_tokens, temperature)
+                   config.train.micro_tokens, config.rollout.temperature)
     teacher = [sample.teacher.clone() for sample in samples]
     has_hindsight = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
     for (index, (start, end), _, _), logprobs in zip(branches, scores):
         teacher[index][start:end] = logprobs
         has_hindsight[index][start:end] = True
-    out = []
-    for sample, logprobs, has in zip(samples, teacher, has_hindsight):
-        loss_mask = torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)
-        action_mask = torch.tensor(sample.trajectory.action_mask, dtype=torch.bool)
-        mask = loss_mask & action_mask & has
-        weight = token_weights(torch.full_like(sample.student, sample.advantage), sample.student, logprobs,
-                               mask, lam, config.eps_low, config.eps_high)
-        out.append(replace(sample, teacher=logprobs, hindsight_mask=mask, weight=weight))
-    return out
+    return [_weighted(*row, lam, config) for row in zip(samples, teacher, has_hindsight)], skipped
+
+
+def _weighted(sample: Sample, teacher: torch.Tensor, has_hindsight: torch.Tensor, lam: float, config: Config
+              ) -> Sample:
+    loss_mask = torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)
+    action_mask = torch.tensor(sample.trajectory.action_mask, dtype=torch.bool)
+    mask = loss_mask & action_mask & has_hindsight
+    weight = token_weights(torch.full_like(sample.student, sample.advantage), sample.student, teacher, mask, lam,
+                           config.hindsight.eps_low, config.hindsight.eps_high)
+    return replace(sample, teacher=teacher, hindsight_mask=mask, weight=weight)

@@ -13,6 +13,7 @@ import torch
 from tqdm import tqdm
 
 from serl.config import SftConfig
+from serl.errors import InputError
 from serl.train.engine import TorchEngine, constant_with_warmup, cosine_with_warmup
 from serl.train.scoring import batches, pad
 from serl.train.traces import Trace
@@ -26,6 +27,9 @@ class SftRun:
         self.config, self.traces_of, self.seed = config, traces_of, seed
         self.epoch = self.step = 0
         self._first_epoch = self._batches(0)
+        if not self._first_epoch:
+            raise InputError("sft: no trace could be written for any question; are agent.max_new_tokens and "
+                             "model.max_length large enough for its gold SQL?")
         total = max(1, round(len(self._first_epoch) * config.epochs))
         self.total = min(total, config.max_steps) if config.max_steps is not None else total
         schedule = (cosine_with_warmup(self.total, config.warmup) if config.schedule == "cosine"

@@ -18,6 +18,7 @@ from serl.agent.grammar import Kind, write
 from serl.config import Config
 from serl.hindsight.context import Hindsight, frame, make_hindsight, teacher_input
 from serl.sql.compare import is_ordered, strict
+from serl.sql.outcome import Outcome
 from serl.sql.sandbox import Sandbox
 from serl.task import Question
 from serl.train.mutate import Schema, mutations, probes
@@ -44,22 +45,34 @@ class TraceWriter:
     schemas: dict[str, Schema]
 
     def write(self, questions: Sequence[Question], seed: int) -> list[Trace]:
-        """One trace a question, the same for the same seed. SQL of all of them runs in parallel."""
+        """At most one trace a question, the same for the same seed; SQL of all of them runs in parallel.
+
+        A question whose trace the policy could not have written (an action above its token cap, or a
+        conversation above the model's length) has none.
+        """
         randoms = [Random(f"{seed}/{question.example.question_id}") for question in questions]
         wrong = self._wrong_queries(questions, randoms)
-        traces = []
         plans = [self._plan(question, bad, random) for question, bad, random in zip(questions, wrong, randoms)]
-        outcomes = self.sandbox.run_many(
-            [(question.example.db_path, sql) for question, plan in zip(questions, plans) for _, sql in plan.actions])
-        cursor = iter(outcomes)
-        for question, plan, random in zip(questions, plans, randoms):
-            episode = self.env.start(list(question.prompt_ids))
-            for kind, sql in plan.actions:
-                ids = self.encode(write(kind, sql))
-                episode.act(ids, [0.0] * len(ids))
-                episode.observe(next(cursor))
-            traces.append(self._trace(episode, plan, random))
+        outcomes = iter(self.sandbox.run_many(
+            [(question.example.db_path, sql) for question, plan in zip(questions, plans) for _, sql in plan.actions]))
+        traces = []
+        for plan, random in zip(plans, randoms):
+            answers = [next(outcomes) for _ in plan.actions]
+            trace = self._play(plan, answers, random)
+            if trace is not None:
+                traces.append(trace)
         return traces
+
+    def _play(self, plan: "_Plan", answers: Sequence[Outcome], random: Random) -> Trace | None:
+        episode = self.env.start(list(plan.question.prompt_ids))
+        for (kind, sql), outcome in zip(plan.actions, answers):
+            ids = self.encode(write(kind, sql))
+            if episode.done or len(ids) > self.config.agent.max_new_tokens:
+                return None
+            episode.act(ids, [0.0] * len(ids))
+            episode.observe(outcome)
+        trace = self._trace(episode, plan, random)
+        return trace if len(trace.ids) <= self.config.model.max_length else None
 
     def encode(self, text: str) -> list[int]:
         return self.env.tokenizer.encode(text, add_special_tokens=False)

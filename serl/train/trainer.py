@@ -4,7 +4,7 @@
     old policy's log-probs; teacher's log-probs with hindsight ─▶ weights ω
     loss(A·ω) ─▶ update ─▶ teacher follows ─▶ metrics, trajectories, checkpoint
 
-Everything random is a function of (seed, step, question, sample), so that a resumed run repeats exactly what
+Everything random is a function of (seed, step, place in the batch, sample), so that a resumed run repeats exactly what
 an uninterrupted one would have done.
 """
 
@@ -16,7 +16,9 @@ from pathlib import Path
 from tqdm import tqdm
 
 from serl.agent.rollout import Job, RolloutResult, rollout
+from serl.errors import InputError
 from serl.evaluate.runner import evaluate
+from serl.hindsight.context import frame
 from serl.hindsight.teacher import Teacher
 from serl.hindsight.weights import lambda_at
 from serl.reward.panel import reward
@@ -46,8 +48,11 @@ class Trainer:
         self.reference = bench.frozen_copy() if options.kl_beta > 0.0 else None
         self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip,
                                   constant_with_warmup(options.warmup_steps))
+        if self.config.hindsight.lambda0 and frame("text", bench.encode, self.config.hindsight.budget) is None:
+            raise InputError(f"config: hindsight.budget {self.config.hindsight.budget} does not hold the frame of a "
+                             "hindsight text; raise it, or set hindsight.lambda0 to 0 for plain GRPO")
         self.next_step = 0
-        self.updates = 0
+        self.updates = 0  # calls of `update`, also those whose batch had no signal: λ and the teacher follow them
         self.checkpoints = Path(run.path) / "checkpoints"
 
     def train(self) -> None:
@@ -70,7 +75,7 @@ class Trainer:
         clock = Clock()
         options = self.config.rollout
         with clock("time/prepare"):
-            order = question_order(len(self.train_split.examples), self.config.seed,
+            order = question_order(len(self.train_split), self.config.seed,
                                    step * options.questions, options.questions)
             questions = self.bench.preparer.prepare(self.train_split, order)
         with clock("time/rollout"):
@@ -80,9 +85,9 @@ class Trainer:
         lam = lambda_at(self.updates, self.config.hindsight.lambda0, self.config.hindsight.schedule,
                         self.config.hindsight.decay_updates)
         with clock("time/teacher"):
-            samples = self._hindsight(samples, lam)
+            samples, skipped = add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config)
         metrics = rollout_metrics(samples, options.group_size) | mismatch_metrics(samples)
-        metrics |= hindsight_metrics(samples, lam, self.teacher.updates_behind)
+        metrics |= hindsight_metrics(samples, lam, self.teacher.updates_behind) | {"hindsight/skipped_turns": skipped}
         with clock("time/update"):
             for _ in range(self.config.train.updates_per_batch):
                 metrics |= update(self.engine, samples, self.config.train, options.temperature)
@@ -108,11 +113,11 @@ class Trainer:
         self.teacher.load_state_dict(state["teacher"])
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
-        self.run.truncate_metrics(self.next_step)
 
     def _rollout(self, step: int, questions: Sequence[Question]) -> RolloutResult:
-        jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, question.index, number))
-                for question in questions for number in range(self.config.rollout.group_size)]
+        # The place in the batch, not the question, names the stream: a question may come twice in one batch.
+        jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, place, number))
+                for place, question in enumerate(questions) for number in range(self.config.rollout.group_size)]
         return rollout(self.bench.env, self.bench.generator(self.config.rollout.batch_size),
                        self.bench.sandbox, jobs, self.config.rollout.temperature)
 
@@ -132,16 +137,10 @@ class Trainer:
             samples = add_reference(self.reference, samples, micro, temperature)
         return samples
 
-    def _hindsight(self, samples: Sequence[Sample], lam: float) -> list[Sample]:
-        agent = self.config.agent
-        return add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config.hindsight,
-                           agent.observation_rows, agent.observation_chars, self.config.train.micro_tokens,
-                           self.config.rollout.temperature)
-
     def _probe(self) -> dict[str, float]:
         """Greedy accuracy on a fixed sample of the evaluation split: points of the learning curve."""
         split = self.bench.preparer.load_split(self.config.data.eval_split, self.config.eval.probe)
-        return probe_metrics(self.bench, split, unseen(split.examples, self.train_split))
+        return probe_metrics(self.bench, split)
 
     def _record(self, step: int, samples: Sequence[Sample], questions: Sequence[Question]) -> None:
         size = self.config.rollout.group_size
@@ -150,11 +149,11 @@ class Trainer:
         self.run.write_trajectories(step, rows)
 
 
-def probe_metrics(bench: Workbench, split: Split, unseen_ids: set[str]) -> dict[str, float]:
+def probe_metrics(bench: Workbench, split: Split) -> dict[str, float]:
     """`eval/seen` and `eval/unseen`: greedy execution accuracy of the current weights."""
-    questions = bench.preparer.prepare(split, range(len(split.examples)))
-    summary = evaluate(bench.env, bench.generator(bench.config.eval.batch_size), bench.sandbox, questions,
-                       unseen_ids, 0, bench.config.eval.temperature, "probe")
+    options = bench.config.eval
+    summary = evaluate(bench.env, bench.generator(options.batch_size), bench.sandbox, bench.preparer.prepare(split),
+                       unseen(split.examples, bench.config), 0, options, "probe")
     return {f"eval/{name}": metrics["greedy"]["value"] for name, metrics in summary["splits"].items()
             if name != "all" and metrics}
 

@@ -24,7 +24,7 @@ def update(engine: TorchEngine, samples: Sequence[Sample], config: TrainConfig, 
     """Apply one optimizer step; returns loss, gradient norm and ratio diagnostics.
 
     A trajectory with A = 0 has no gradient of the surrogate, so it is only encoded when there is a KL term.
-    It counts in Z all the same.
+    It counts in Z all the same. A batch without any gradient leaves weights and optimizer as they are.
     """
     total = denominator(samples, config.reduction)
     active = [sample for sample in samples

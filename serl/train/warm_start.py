@@ -1,6 +1,5 @@
 """The warm start from end to end: model (from scratch if asked), traces, SFT, saved model folder."""
 
-import dataclasses
 import os
 import shutil
 from collections import Counter
@@ -14,10 +13,9 @@ from grounding import Database, Request, render_schema
 from serl import data, embedded
 from serl import model as models
 from serl.agent.prompts import messages
-from serl.config import Config, to_yaml
-from serl.io import atomic_write_text
+from serl.config import Config, to_dict
 from serl.task import Question, Split, make_grounder
-from serl.tracking import RunFolder, Tracker
+from serl.tracking import RunFolder, tracking
 from serl.train import checkpoint
 from serl.train.mutate import Schema
 from serl.train.sft import SftRun
@@ -35,12 +33,7 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
     """
     newest = checkpoint.latest(folder / "checkpoints")
     model, tokenizer = _starting_model(config, newest)
-    run = RunFolder(folder)
-    atomic_write_text(folder / "config.yaml", to_yaml(config))
-    run.write_environment()
     kinds: Counter[str] = Counter()
-    tracker = Tracker(config.tracking.wandb, config.tracking.project, config.name, config.tracking.group,
-                      config.tracking.tags, dataclasses.asdict(config), folder)
     with workbench_of(config, model, tokenizer) as bench:
         questions = all_questions(bench)
         writer = TraceWriter(bench.env, bench.sandbox, config, schemas(questions))
@@ -49,21 +42,23 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
             traces = [trace for copy in range(config.sft.traces_per_question)
                       for trace in writer.write(questions, seed=1000 * (1000 * config.seed + epoch) + copy)]
             kinds.update(trace.kind for trace in traces)
-            return [trace for trace in traces if len(trace.ids) <= config.model.max_length]
-
-        def on_step(step: int, metrics: dict[str, float]) -> None:
-            run.append_metrics(step, metrics)
-            tracker.log(step, metrics)
+            return traces
 
         sft = SftRun(model, config.sft, traces_of, config.seed)
         if newest is not None:
             sft.load_state_dict(checkpoint.load_state(newest))
+        run = RunFolder(folder)  # only now: a mistyped path leaves no run behind
+        run.write_config(to_dict(config))
+        run.write_environment()
         run.truncate_metrics(sft.step)
-        try:
+        with tracking(config, folder) as tracker:
+
+            def on_step(step: int, metrics: dict[str, float]) -> None:
+                run.append_metrics(step, metrics)
+                tracker.log(step, metrics)
+
             sft.train(on_step, lambda: checkpoint.save(folder / "checkpoints", sft.step, model, tokenizer,
                                                        sft.state_dict(), keep=1))
-        finally:
-            tracker.finish()
     _replace_folder(out, model, tokenizer, save_dtype)
     return {"model": str(out), "steps": sft.step, "traces": dict(sorted(kinds.items()))}
 
@@ -81,9 +76,9 @@ def all_questions(bench: Workbench) -> list[Question]:
     """Every training question, prepared, with a progress bar."""
     split: Split = bench.preparer.load_split(bench.config.data.train_split, bench.config.data.max_train)
     out: list[Question] = []
-    with tqdm(total=len(split.examples), desc="ground", unit="question") as bar:
-        for start in range(0, len(split.examples), PREPARE_CHUNK):
-            chunk = range(start, min(start + PREPARE_CHUNK, len(split.examples)))
+    with tqdm(total=len(split), desc="ground", unit="question") as bar:
+        for start in range(0, len(split), PREPARE_CHUNK):
+            chunk = range(start, min(start + PREPARE_CHUNK, len(split)))
             out += bench.preparer.prepare(split, chunk)
             bar.update(len(chunk))
     return out

@@ -7,13 +7,16 @@ from serl.errors import InputError
 from tests.models import tiny_tokenizer
 
 CHATML = tiny_tokenizer().chat_template
-# Drops the thinking of assistant turns before the last real user message; tool answers are not one.
+# As Qwen3's does: drops the thinking of assistant turns before the last real user message (tool answers are not one),
+# and gives the thinking that it keeps a spacing of its own.
 QWEN3_LIKE = (
     "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
     "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}"
     "{% for m in messages %}{% if m.role == 'tool' %}<|im_start|>user\n<tool_response>\n"
-    "{{ m.content }}\n</tool_response><|im_end|>\n{% elif m.role == 'assistant' and loop.index0 < ns.last %}"
-    "<|im_start|>assistant\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n{% else %}"
+    "{{ m.content }}\n</tool_response><|im_end|>\n{% elif m.role == 'assistant' and '</think>' in m.content %}"
+    "{% set parts = m.content.split('</think>') %}<|im_start|>assistant\n"
+    "{% if loop.index0 > ns.last %}<think>\n{{ parts[0].split('<think>')[-1].strip('\n') }}\n</think>\n\n{% endif %}"
+    "{{ parts[-1].lstrip('\n') }}<|im_end|>\n{% else %}"
     "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 SYSTEMLESS = (  # Gemma-like: no system role, alternating turns, the assistant is called model
@@ -27,8 +30,12 @@ FORGETFUL = (  # shows only the last message: nothing that was sampled survives
     "{% for m in messages %}{% if loop.last %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endif %}"
     "{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}")
 
+PLAIN = (  # no special tokens at all: the words USER and ASSISTANT around the text
+    "{% for m in messages %}{{ m.role.upper() }}: {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}ASSISTANT: {% endif %}")
+
 MESSAGES = [{"role": "system", "content": "SQL"}, {"role": "user", "content": "city(id)\nQuestion: how many?"}]
-ACTION, OBSERVATION = "<think>hm</think><sql>SELECT 1</sql>", "<observation>\n1 row\n</observation>"
+ACTION, OBSERVATION = "<think>\nhm\n</think>\n\n<sql>SELECT 1</sql>", "<observation>\n1 row\n</observation>"
 
 
 def framing_of(template: str) -> ChatFraming:
@@ -69,7 +76,7 @@ def test_a_sampled_end_token_is_not_repeated_by_the_framing():
     assert [action[-1], *with_end] == without
 
 
-@pytest.mark.parametrize("template", [CHATML, QWEN3_LIKE, SYSTEMLESS, LLAMA_LIKE])
+@pytest.mark.parametrize("template", [CHATML, QWEN3_LIKE, SYSTEMLESS, LLAMA_LIKE, PLAIN])
 def test_the_splice_point_is_just_before_the_close_of_the_last_message(template):
     framing = framing_of(template)
     decode = framing.tokenizer.decode

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serl.agent.grammar import Kind, parse, token_span, write
+from serl.agent.grammar import STOP_TAGS, Kind, after_thinking, is_complete, parse, token_span, write
 
 
 def test_a_query_after_thinking_has_the_exact_byte_span_of_its_sql():
@@ -65,3 +65,14 @@ def test_token_span_covers_the_bytes_and_no_token_more(lengths, data):
     holding = [index for index, length in enumerate(lengths)
                if length and offsets[index] < end and offsets[index + 1] > start]
     assert (first, last) == ((holding[0], holding[-1] + 1) if holding else (0, 0))
+
+
+@given(st.lists(st.sampled_from([b"<think>", b"</think>", b"<sql>", b"</sql>", b"</solution>", b"x", b"</s", b"ql>"]),
+                max_size=12))
+def test_sampling_stops_at_the_first_closing_tag_outside_thinking(pieces):
+    stops = [is_complete(b"".join(pieces[: i + 1]), len(pieces[i])) for i in range(len(pieces))]
+    for count in range(1, len(pieces) + 1):
+        text = b"".join(pieces[:count])
+        start = after_thinking(text)
+        closed = start is not None and any(tag in text[start:] for tag in STOP_TAGS)
+        assert closed == any(stops[:count]) or any(stops[: count - 1])

@@ -65,3 +65,17 @@ def test_state_restores_weights_and_lag():
     other = Teacher(student_at(9.0), TeacherConfig("periodic", sync_every=10))
     other.load_state_dict(state)
     assert (weight(other), other.updates_behind) == (1.0, 1)
+
+
+def test_ema_moves_a_tied_embedding_once():
+    from tests.models import tiny_model
+
+    student = tiny_model(32, tied=True)
+    teacher = Teacher(student, TeacherConfig("ema", decay=0.75))
+    before = {name: value.clone() for name, value in teacher.model.named_parameters()}
+    with torch.no_grad():
+        for parameter in student.parameters():
+            parameter.add_(1.0)
+    teacher.after_update(student, 1)
+    for name, value in teacher.model.named_parameters():
+        torch.testing.assert_close(value, before[name] + 0.25)

@@ -59,20 +59,21 @@ def test_second_use_runs_nothing(counting: CountingSandbox, shop: Path, tmp_path
 
 def test_results_leave_out_gold_that_failed(counting: CountingSandbox, shop: Path, tmp_path: Path) -> None:
     examples = [example("good", "SELECT 1", shop), example("bad", "SELECT nothing", shop)]
-    assert list(GoldCache(tmp_path / "gold.jsonl", counting).results(examples)) == ["good"]
+    outcomes = GoldCache(tmp_path / "gold.jsonl", counting).outcomes(examples)
+    assert [key for key, outcome in outcomes.items() if outcome.ran] == ["good"]
 
 
 def test_changed_database_or_limits_are_run_anew(counting: CountingSandbox, tmp_path: Path) -> None:
     database, cache = tmp_path / "shop.sqlite", tmp_path / "gold.jsonl"
     make_shop(database)
     examples = [example("a", "SELECT count(*) FROM item", database)]
-    assert GoldCache(cache, counting).results(examples)["a"].rows == ((3,),)
+    assert GoldCache(cache, counting).outcomes(examples)["a"].rows == ((3,),)
     with sqlite3.connect(database) as connection:
         connection.execute("DELETE FROM item WHERE id = 1")
     connection.close()
-    assert GoldCache(cache, counting).results(examples)["a"].rows == ((2,),)
+    assert GoldCache(cache, counting).outcomes(examples)["a"].rows == ((2,),)
     with CountingSandbox(1, dataclasses.replace(LIMITS, max_rows=5)) as other_limits:
-        GoldCache(cache, other_limits).results(examples)
+        GoldCache(cache, other_limits).outcomes(examples)
         assert other_limits.ran == 1
 
 
@@ -94,4 +95,4 @@ def test_damaged_cache_is_named(counting: CountingSandbox, tmp_path: Path, conte
 def test_missing_database_is_named(counting: CountingSandbox, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.sqlite: cannot read the database"):
         missing = example("a", "SELECT 1", tmp_path / "none.sqlite")
-        GoldCache(tmp_path / "gold.jsonl", counting).results([missing])
+        GoldCache(tmp_path / "gold.jsonl", counting).outcomes([missing])

@@ -1,10 +1,12 @@
 """Warm-start traces: real answers, targets only on what the policy should learn, the teacher's view included."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
 
+from serl.errors import InputError
 from serl.train.sft import SftRun, epoch_batches, sft_step
 from serl.train.traces import Trace, TraceWriter
 from serl.train.warm_start import schemas
@@ -19,7 +21,7 @@ def written(small_config):
         split = bench.preparer.load_split("train")
         questions = bench.preparer.prepare(split, range(len(split.examples)))
         writer = TraceWriter(bench.env, bench.sandbox, bench.config, schemas(questions))
-        pairs = [pair for seed in range(8) for pair in zip(questions, writer.write(questions, seed))]
+        pairs = [(q, trace) for seed in range(8) for q in questions for trace in writer.write([q], seed)]
         yield bench, questions, writer, pairs
 
 
@@ -115,3 +117,19 @@ def test_a_resumed_fine_tuning_ends_with_the_same_weights(small_config):
 def test_epoch_batches_hold_every_trace_once():
     batches = epoch_batches(TRACES, 8, 0)
     assert sorted(tuple(trace.ids) for batch in batches for trace in batch) == sorted(tuple(t.ids) for t in TRACES)
+
+
+def test_a_trace_that_the_policy_could_not_write_is_dropped(written, small_config):
+    bench, questions, _, _ = written
+    short = small_config(**{"agent.max_new_tokens": 8})
+    writer = TraceWriter(bench.env, bench.sandbox, short, schemas(questions))
+    assert writer.write(questions, 0) == []
+    tight = replace(bench.env, max_length=len(questions[0].prompt_ids) + 80)
+    writer = TraceWriter(tight, bench.sandbox, bench.config, schemas(questions))
+    kinds = {trace.kind for seed in range(40) for trace in writer.write(questions[:1], seed)}
+    assert "direct" in kinds and not kinds & {"check", "probe", "correct"}
+
+
+def test_no_traces_at_all_is_an_error(small_config):
+    with pytest.raises(InputError, match="no trace"):
+        SftRun(tiny_model(16), small_config().sft, lambda epoch: [], 0)

@@ -155,6 +155,7 @@ def test_a_resumed_run_repeats_the_metrics_of_an_uninterrupted_one(small_config,
     assert newest.name == "step_000001"
     with opened_trainer(config, tmp_path / "cut", str(newest)) as trainer:
         trainer.restore(checkpoint.load_state(newest))
+        trainer.run.truncate_metrics(trainer.next_step)
         trainer.train()
     whole, cut = (read_metrics(tmp_path / name) for name in ("whole", "cut"))
     assert [row["step"] for row in cut] == [0, 1, 2]
