@@ -80,6 +80,10 @@ class Preparer:
 
     def _load(self, name: str) -> Split:
         examples = data.load(self.config.data.format, Path(self.config.data.root), name)
+        positions = list(range(len(examples)))
+        if name == self.config.data.train_split:
+            positions = training_part(len(examples), self.config)
+            examples = [examples[i] for i in positions]
         cache = GoldCache(Path(self.config.sql.gold_cache) / f"{self.config.data.format}_{name}.jsonl", self.sandbox)
         outcomes = cache.outcomes(examples)
         unusable = {key: f"gold {outcome.status}" for key, outcome in outcomes.items() if not outcome.ran}
@@ -94,7 +98,7 @@ class Preparer:
                   f"{', ...' if len(unusable) > 5 else ''}", file=sys.stderr)
         if not kept:
             raise InputError(f"{self.config.data.root}: no question of split {name} can be asked and judged")
-        return Split(name, [examples[i] for i in kept], kept, outcomes)
+        return Split(name, [examples[i] for i in kept], [positions[i] for i in kept], outcomes)
 
     def _question(self, split: Split, index: int, grounded: GroundedSchema) -> Question:
         """Render S' within its budget, or within what a long question leaves of the model's length."""
@@ -116,6 +120,13 @@ def make_grounder(config: Config) -> Grounder:
     return Grounder(Path(options.cache), options.encoder, GroundingConfig(
         mode=options.mode, keep_all_columns=options.keep_all_columns,
         keep_table_columns=options.keep_table_columns))
+
+
+def training_part(count: int, config: Config) -> list[int]:
+    """Places of the training questions that the config uses, in file order; the same for every seed of a run."""
+    shuffled = np.random.default_rng(23).permutation(count)
+    low, high = (round(share * count) for share in (config.data.train_from, config.data.train_to))
+    return sorted(int(place) for place in shuffled[low:high])
 
 
 def make_sandbox(config: Config) -> Sandbox:

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from serl.config import load_config
-from serl.task import question_order
+from serl.task import question_order, training_part
 from serl.workbench import workbench_of
 from tests.models import tiny_model, tiny_tokenizer
 
@@ -71,3 +71,11 @@ def test_a_sample_of_a_split_and_the_whole_split_share_their_questions(bench):
     (asked,) = bench.preparer.prepare(sample)
     assert asked.example is sample.examples[0] and asked.index == sample.positions[0]
     assert [question.example for question in bench.preparer.prepare(whole)] == whole.examples
+
+
+def test_warm_start_and_rl_share_no_question_and_miss_none():
+    low, high = (set(training_part(50, load_config(None, [(f"data.{end}", "0.8")])))
+                 for end in ("train_to", "train_from"))
+    assert (len(low), len(high)) == (40, 10)
+    assert not low & high and low | high == set(range(50))
+    assert low != set(range(40)), "the parts are shuffled, since a file may be sorted by database"

@@ -39,6 +39,8 @@ CHOICES = {
 # (lowest, highest) allowed value; None is open.
 RANGES = {
     "seed": (0, None),
+    "data.train_from": (0.0, 1.0),
+    "data.train_to": (0.0, 1.0),
     "data.max_train": (1, None),
     "data.max_eval": (1, None),
     "model.max_length": (1, None),
@@ -113,6 +115,9 @@ def validate(config: Config) -> None:
         if (low is not None and value < low) or (high is not None and value > high):
             bounds = f"at least {low}" if high is None else f"between {low} and {high}"
             raise InputError(f"config: {dotted} is {value}; it must be {bounds}")
+    if config.data.train_from >= config.data.train_to:
+        raise InputError(f"config: data.train_from {config.data.train_from} must be below data.train_to "
+                         f"{config.data.train_to}")
     for name in config.eval.select:
         if name not in SELECTORS:
             raise InputError(f"config: eval.select has {name!r}; choose from {', '.join(SELECTORS)}")

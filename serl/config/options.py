@@ -11,6 +11,10 @@ class DataConfig:
     root: str = "data/minibird"
     train_split: str = "train"
     eval_split: str = "dev"
+    # The part of a fixed shuffle of the training questions that is used, so that a warm start and RL can have
+    # questions of their own: a policy that has seen gold for a question has little to learn from its reward.
+    train_from: float = 0.0
+    train_to: float = 1.0
     max_train: int | None = None  # use a seeded sample of this many training questions
     max_eval: int | None = None  # the same for evaluation
 

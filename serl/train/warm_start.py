@@ -14,7 +14,7 @@ from serl import data, embedded
 from serl import model as models
 from serl.agent.prompts import messages
 from serl.config import Config, to_dict
-from serl.task import Question, Split, make_grounder
+from serl.task import Question, Split, make_grounder, training_part
 from serl.tracking import RunFolder, tracking
 from serl.train import checkpoint
 from serl.train.mutate import Schema
@@ -93,8 +93,9 @@ def schemas(questions: list[Question]) -> dict[str, Schema]:
 
 
 def _texts(config: Config) -> Iterator[str]:
-    """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of the training split."""
+    """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of the training questions."""
     examples = data.load(config.data.format, Path(config.data.root), config.data.train_split)
+    examples = [examples[place] for place in training_part(len(examples), config)]
     grounder = make_grounder(config)
     requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
                 for example in examples]

@@ -26,7 +26,7 @@ def minibird(tmp_path_factory) -> Path:
 def small_config(minibird, tmp_path_factory) -> Callable[..., Config]:
     """`small_config(**{"train.steps": 2})`: the default recipe, cut to seconds."""
     caches = tmp_path_factory.mktemp("caches")
-    base = {"data.root": minibird, "grounding.cache": caches / "grounding", "grounding.encoder": "none",
+    base = {"data.root": minibird, "data.train_from": 0, "grounding.cache": caches / "grounding", "grounding.encoder": "none",
             "sql.gold_cache": caches / "gold", "rollout.questions": 5, "rollout.group_size": 4, "train.lr": 1e-4,
             "agent.max_new_tokens": 64,
             "eval.every": 0, "eval.untrained": 0, "tracking.wandb": "disabled", "seed": 1}
