@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from serl.data.minibird import generate
+
 # A busy machine makes single examples slow; what takes too long is for the tests' own limit to say.
 settings.register_profile("serl", deadline=None)
 settings.load_profile("serl")
@@ -19,3 +21,11 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real benchmark data in {folder}; set SERL_SHARED_DATA")
     return folder
+
+
+@pytest.fixture(scope="session")
+def minibird(tmp_path_factory) -> Path:
+    """A small generated benchmark."""
+    root = tmp_path_factory.mktemp("minibird")
+    generate(root, seed=3, train=48, dev=12, unseen=8)
+    return root

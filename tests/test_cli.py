@@ -55,12 +55,13 @@ def test_a_run_that_exists_is_not_overwritten(capsys, tmp_path):
     assert "this run exists" in line and "--resume" in line
 
 
-def test_a_missing_bird_root_and_an_unreadable_model_are_named(capsys, tmp_path):
+def test_a_missing_bird_root_and_an_unreadable_model_are_named(capsys, tmp_path, minibird):
     options = ["--runs", str(tmp_path / "runs"), "--tracking.wandb", "disabled", "--eval.untrained", "0"]
     line = fails(capsys, "train", "--config", RECIPE, "--data.root", str(tmp_path / "bird"), *options)
     assert str(tmp_path / "bird") in line and not (tmp_path / "runs").exists()
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text("{not json")
+    options += ["--data.root", str(minibird)]
     line = fails(capsys, "train", "--config", RECIPE, "--model.path", str(tmp_path / "model"), "--name", "b", *options)
     assert f"model {tmp_path / 'model'}: cannot be read" in line
     line = fails(capsys, "train", "--config", RECIPE, "--model.path", "Qwen/Qwen3-4B", "--name", "c", *options)

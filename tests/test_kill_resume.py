@@ -20,7 +20,8 @@ STEPS = 4
 @pytest.mark.timeout(600)
 def test_a_killed_run_resumes_to_the_same_metrics(tmp_path):
     generate(tmp_path / "data", seed=5, train=36, dev=6, unseen=4)
-    overrides = {"data.root": tmp_path / "data", "data.train_from": 0, "grounding.cache": tmp_path / "cache", "grounding.encoder": "none",
+    overrides = {"data.root": tmp_path / "data", "data.train_from": 0,
+                 "grounding.cache": tmp_path / "cache", "grounding.encoder": "none",
                  "sql.gold_cache": tmp_path / "gold", "runs": tmp_path, "rollout.questions": 4, "rollout.group_size": 4,
                  "train.steps": STEPS, "train.save_every": 1, "train.lr": 1e-4, "eval.n": 2, "eval.every": 0,
                  "eval.untrained": 0, "tracking.wandb": "offline", "hindsight.teacher.sync_every": 2}

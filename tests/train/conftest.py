@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from serl.config import Config, load_config
-from serl.data.minibird import generate
 from serl.tracking import RunFolder, Tracker
 from serl.train.trainer import Trainer
 from serl.workbench import open_workbench
@@ -16,17 +15,11 @@ RECIPE = Path(__file__).parents[2] / "experiments" / "recipes" / "serl_bird.yaml
 
 
 @pytest.fixture(scope="session")
-def minibird(tmp_path_factory) -> Path:
-    root = tmp_path_factory.mktemp("minibird")
-    generate(root, seed=3, train=48, dev=12, unseen=8)
-    return root
-
-
-@pytest.fixture(scope="session")
 def small_config(minibird, tmp_path_factory) -> Callable[..., Config]:
     """`small_config(**{"train.steps": 2})`: the default recipe, cut to seconds."""
     caches = tmp_path_factory.mktemp("caches")
-    base = {"data.root": minibird, "data.train_from": 0, "grounding.cache": caches / "grounding", "grounding.encoder": "none",
+    base = {"data.root": minibird, "data.train_from": 0,
+            "grounding.cache": caches / "grounding", "grounding.encoder": "none",
             "sql.gold_cache": caches / "gold", "rollout.questions": 5, "rollout.group_size": 4, "train.lr": 1e-4,
             "agent.max_new_tokens": 64,
             "eval.every": 0, "eval.untrained": 0, "tracking.wandb": "disabled", "seed": 1}

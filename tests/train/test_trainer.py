@@ -6,11 +6,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from serl.hindsight.context import Hindsight, teacher_input
+from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
 from serl.io import read_jsonl
 from serl.tracking import read_metrics, trajectory_file
 from serl.train import checkpoint
-from serl.train.samples import add_student
+from serl.train.samples import add_student, add_teacher
 from serl.train.scoring import score
 from serl.train.update import denominator, micro_loss
 from tests.train.conftest import opened_trainer
@@ -131,6 +131,32 @@ def test_a_synchronized_teacher_with_an_empty_splice_has_no_gap(samples):
     scores = score(trainer.teacher.model, [ids for ids, _ in inputs], [first for _, first in inputs], 8192, 1.0)
     for (sample, turn), teacher in zip(pairs, scores):
         assert (teacher - sample.student[slice(*turn.action)]).abs().max().item() < 1e-4
+
+
+def next_logprob(model, prefix: list[int], token: int) -> float:
+    """The definition: log softmax of the logits after a prefix, at the next token."""
+    with torch.no_grad():
+        return torch.log_softmax(model(torch.tensor([prefix])).logits[0, -1], -1)[token].item()
+
+
+def test_student_and_teacher_values_of_every_turn_belong_to_their_tokens(samples):
+    trainer, batch = samples
+    bench = trainer.bench
+    weighted, _ = add_teacher(trainer.teacher.model, batch, bench.encode, 0.5, bench.config)
+    multi = [sample for sample in weighted if len(sample.trajectory.turns) > 1]
+    assert multi, "no trajectory with several turns: the test would say nothing"
+    ids = multi[0].trajectory.token_ids
+    for turn in multi[0].trajectory.turns:
+        agent = bench.config.agent
+        hindsight = make_hindsight(turn.outcome, bench.encode, bench.config.hindsight.budget, agent.observation_rows,
+                                   agent.observation_chars)
+        spliced, first = teacher_input(multi[0].trajectory, turn, hindsight)
+        for offset in (0, 1, turn.action[1] - turn.action[0] - 1):
+            place = turn.action[0] + offset
+            student = next_logprob(bench.model, ids[:place], ids[place])
+            teacher = next_logprob(trainer.teacher.model, spliced[: first + offset], ids[place])
+            assert multi[0].student[place].item() == pytest.approx(student, abs=1e-4)
+            assert multi[0].teacher[place].item() == pytest.approx(teacher, abs=1e-4)
 
 
 def test_scores_do_not_depend_on_the_batch(samples):
