@@ -118,8 +118,8 @@ def make_grounder(config: Config) -> Grounder:
     """The grounder that a config asks for."""
     options = config.grounding
     return Grounder(Path(options.cache), options.encoder, GroundingConfig(
-        mode=options.mode, keep_all_columns=options.keep_all_columns,
-        keep_table_columns=options.keep_table_columns))
+        mode=options.mode, keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns,
+        max_values_per_column=options.max_values_per_column))
 
 
 def training_part(count: int, config: Config) -> list[int]:

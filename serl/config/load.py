@@ -45,6 +45,7 @@ RANGES = {
     "data.max_eval": (1, None),
     "model.max_length": (1, None),
     "grounding.budget": (1, None),
+    "grounding.max_values_per_column": (1, None),
     "agent.max_turns": (1, None),
     "agent.max_new_tokens": (1, None),
     "agent.observation_rows": (1, None),

@@ -38,6 +38,7 @@ class GroundingOptions:
     budget: int = 1024  # tokens of the rendered schema
     keep_all_columns: int = 30  # hybrid: a database of at most this many columns is shown whole
     keep_table_columns: int = 12  # hybrid: a linked table of at most this many columns is shown whole
+    max_values_per_column: int = 10_000  # distinct texts of a column that are indexed, the frequent ones first
     encoder: str = "minilm"  # minilm (the packaged sentence encoder) | a local folder
 
 
