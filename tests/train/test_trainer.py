@@ -12,7 +12,7 @@ from serl.tracking import read_metrics, trajectory_file
 from serl.train import checkpoint
 from serl.train.samples import add_student, add_teacher
 from serl.train.scoring import score
-from serl.train.update import denominator, micro_loss
+from serl.train.update import denominator, micro_loss, update
 from tests.train.conftest import opened_trainer
 
 
@@ -40,6 +40,20 @@ def test_a_step_has_a_signal_and_moves_the_weights(one_step):
     assert metrics["groups/zero_variance"] < 1 and metrics["grad_norm"] > 0
     assert all(torch.isfinite(torch.tensor(value)) for value in metrics.values())
     assert not torch.equal(one_step["before"], one_step["after"])
+
+
+def test_an_update_makes_better_trajectories_likelier_and_worse_ones_less_likely(small_config, tmp_path):
+    with opened_trainer(small_config(**{"train.lr": 5e-5}), tmp_path) as trainer:
+        model = trainer.bench.model
+        before = trainer._score(trainer._rollout(0, trainer.bench.preparer.prepare(trainer.train_split, range(6))),
+                                trainer.bench.preparer.prepare(trainer.train_split, range(6)))
+        update(trainer.engine, before, trainer.config.train, 1.0)
+        after = add_student(model, before, 8192, 1.0)
+    change = {1: 0.0, -1: 0.0}
+    for old, new in zip(before, after):
+        if old.advantage:
+            change[1 if old.advantage > 0 else -1] += (new.student - old.student).nansum().item()
+    assert change[1] > 0 > change[-1]
 
 
 def test_sampler_and_trainer_agree_on_every_sampled_token(one_step):
