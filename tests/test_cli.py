@@ -109,3 +109,20 @@ def test_auto_resume_refuses_a_run_with_other_settings(capsys, tmp_path):
     line = fails(capsys, "train", "--config", RECIPE, "--runs", str(tmp_path), "--name", "a", "--auto-resume",
                  "--model.path", "other")
     assert "model.path: embedded, now other" in line
+
+
+def test_auto_resume_goes_on_when_only_harmless_settings_differ(tmp_path):
+    from argparse import Namespace
+
+    import yaml
+
+    from serl.commands.options import run_of
+    from serl.config import load_config, to_dict
+
+    (tmp_path / "a").mkdir()
+    saved = load_config(RECIPE, [("runs", str(tmp_path)), ("name", "a"), ("eval.untrained", "7")])
+    (tmp_path / "a" / "config.yaml").write_text(yaml.safe_dump(to_dict(saved)))
+    args = Namespace(command="train", config=Path(RECIPE), resume=None, auto_resume=True,
+                     overrides=["--runs", str(tmp_path), "--name", "a", "--train.steps", "30"])
+    config, folder = run_of(args)
+    assert (config.train.steps, folder) == (30, tmp_path / "a")

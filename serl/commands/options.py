@@ -71,7 +71,8 @@ def run_of(args: argparse.Namespace) -> tuple[Config, Path]:
     if (folder / "config.yaml").exists():
         if not args.auto_resume:
             raise InputError(f"{folder}: this run exists; go on with --resume {folder}, or choose another --name")
-        changed = differences(load_config(folder / "config.yaml"), config)
+        changed = [text for text in differences(load_config(folder / "config.yaml"), config)
+                   if not text.startswith(MAY_CHANGE)]
         if changed:
             raise InputError(f"{folder}: this run exists with other settings ({'; '.join(changed[:3])}); "
                              "choose another name")
