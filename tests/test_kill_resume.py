@@ -49,3 +49,11 @@ def test_a_killed_run_resumes_to_the_same_metrics(tmp_path):
     assert len(whole) == STEPS and cut == whole
     assert any(row["grad_norm"] > 0 for row in whole), "the runs learned something, so equality says something"
     assert (run / "report.html").is_file() and (run / "eval" / "rl" / "summary.json").is_file()
+
+    summary = run / "eval" / "rl" / "summary.json"
+    before = summary.stat().st_mtime_ns
+    subprocess.run(command("--resume", str(run)), check=True, env=environment)
+    assert summary.stat().st_mtime_ns == before, "nothing to do: nothing is done again"
+    subprocess.run(command("--resume", str(run), "--train.steps", str(STEPS + 1)), check=True, env=environment)
+    assert len(read_metrics(run)) == STEPS + 1
+    assert summary.stat().st_mtime_ns > before, "more steps: evaluated again"

@@ -1,5 +1,6 @@
 """A whole run: evaluate, train, evaluate, report; whatever of it is done already is skipped."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,8 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
             if newest is not None:
                 trainer.restore(checkpoint.load_state(newest))
             run.truncate_metrics(trainer.next_step)
+            if trainer.next_step < config.train.steps:  # an earlier, shorter run's result is not this one's
+                shutil.rmtree(folder / "eval" / "rl", ignore_errors=True)
             trainer.train()
             if not _evaluated(folder, "rl"):
                 evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
