@@ -9,7 +9,7 @@ masks are never inferred from text, pad ids or eos ids.
 from dataclasses import dataclass, field
 
 from serl.agent.grammar import Action, Kind
-from serl.sql.outcome import Outcome
+from serl.sql.outcome import Outcome, Status
 
 Span = tuple[int, int]
 
@@ -72,6 +72,11 @@ class Trajectory:
     def final_outcome(self) -> Outcome | None:
         """The database's answer to the solution."""
         return self.turns[-1].outcome if self.final_sql is not None else None
+
+    @property
+    def infrastructure_failed(self) -> bool:
+        """Whether a failure of ours met any of its turns: then it says nothing of the policy."""
+        return any(turn.outcome is not None and turn.outcome.status is Status.INFRASTRUCTURE for turn in self.turns)
 
     @property
     def loss_tokens(self) -> int:

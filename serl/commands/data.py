@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import Any
+
+from serl.commands.options import print_json
 
 _SHOWN_FAILURES = 10
 
@@ -53,7 +54,7 @@ def run_minibird(args: argparse.Namespace) -> int:
 
     summary = generate(args.out, seed=args.seed, train=args.train, dev=args.dev, unseen=args.unseen)
     if args.json:
-        print(json.dumps(summary, ensure_ascii=False))
+        print_json(summary)
     else:
         print(f"wrote {args.out}", file=sys.stderr)
     return 0
@@ -70,7 +71,7 @@ def run_check(args: argparse.Namespace) -> int:
         report = check(examples, sandbox)
     report = {"format": args.format, "root": str(args.root), "split": args.split, **report}
     if args.json:
-        print(json.dumps(report, ensure_ascii=False))
+        print_json(report)
     else:
         print(_describe(report), file=sys.stderr)
     return 1 if report["failing"] else 0

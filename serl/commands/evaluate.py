@@ -27,8 +27,8 @@ def run(args: argparse.Namespace) -> int:
     args.overrides += [f"--{key}={value}" for key, value in chosen.items() if value is not None]
     config = config_of(args)
 
+    from serl.evaluate.stage import evaluate_stage
     from serl.evaluate.table import plain_table
-    from serl.train.run import evaluate_stage
     from serl.workbench import open_workbench
 
     out = args.out or Path(config.runs) / config.name / "eval" / "checkpoint"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from serl.commands.options import print_json
 from serl.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
     with Sandbox(workers=1, limits=Limits(timeout_s=args.timeout)) as sandbox:
         outcome = sandbox.run(args.db, args.sql)
     if args.json:
-        print(json.dumps(outcome.to_json(), ensure_ascii=False))
+        print_json(outcome.to_json())
     else:
         print(_describe(outcome), file=sys.stderr)
     return 0 if outcome.ran else 1

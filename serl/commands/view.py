@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from pathlib import Path
+
+from serl.commands.options import print_json
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -23,7 +24,7 @@ def run(args: argparse.Namespace) -> int:
 
     report = write_report(args.run_dir, args.out)
     if args.json:
-        print(json.dumps({"report": str(report)}))
+        print_json({"report": str(report)})
     else:
         print(f"wrote {report}", file=sys.stderr)
     return 0

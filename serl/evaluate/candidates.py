@@ -33,7 +33,7 @@ def candidate(trajectory: Trajectory, question: Question) -> Candidate:
 
 def _status(trajectory: Trajectory) -> str:
     """Status of the solution; `infrastructure` if a failure of ours met any turn, `none` without a solution."""
-    if any(turn.outcome is not None and turn.outcome.status is Status.INFRASTRUCTURE for turn in trajectory.turns):
+    if trajectory.infrastructure_failed:
         return str(Status.INFRASTRUCTURE)
     outcome = trajectory.final_outcome
     return str(outcome.status) if outcome is not None else "none"

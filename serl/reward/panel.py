@@ -53,8 +53,7 @@ def judge(outcome: Outcome | None, gold: Outcome, gold_sql: str) -> bool:
 def reward(trajectory: Trajectory, gold: Outcome, gold_sql: str, preset: str) -> Reward | None:
     """Reward of a trajectory, or None where the solution met an infrastructure failure."""
     outcome = trajectory.final_outcome
-    if any(turn.outcome is not None and turn.outcome.status is Status.INFRASTRUCTURE
-           for turn in trajectory.turns):
+    if trajectory.infrastructure_failed:
         return None
     facts = Facts(trajectory, outcome, judge(outcome, gold, gold_sql))
     terms = {name: term(facts) for name, term in PRESETS[preset].items()}

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from grounding.io import file_sha256
 from serl.data.example import Example
 from serl.errors import InputError
 from serl.io import read_jsonl, write_jsonl
@@ -66,7 +67,6 @@ def _load(path: Path) -> dict[str, Outcome]:
 
 def _sha256(path: Path) -> str:
     try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return file_sha256(path)
     except OSError as error:
         raise InputError(f"{path}: cannot read the database ({error.strerror})") from error

@@ -8,9 +8,8 @@ from serl import data
 from serl import model as models
 from serl.config import Config, to_dict
 from serl.errors import InputError
-from serl.evaluate.runner import evaluate
+from serl.evaluate.stage import evaluate_stage
 from serl.evaluate.summary import read_summaries
-from serl.task import unseen
 from serl.tracking import RunFolder, tracking
 from serl.train import checkpoint
 from serl.train.trainer import Trainer
@@ -63,17 +62,6 @@ def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:
             raise InputError(f"{folder}: resumed without eval/sft/summary.json, and the starting weights are "
                              "gone; resume with --eval.start false")
         evaluate_stage(bench, "sft", folder / "eval" / "sft", config.eval.n)
-
-
-def evaluate_stage(bench: Workbench, stage: str, out: Path, n: int, limit: int | None = None) -> dict[str, Any]:
-    """Evaluate the bench's policy on the evaluation split; candidates and summary go into `out`.
-
-    `limit` takes a sample of the questions (default: the config's `data.max_eval`).
-    """
-    config = bench.config
-    split = bench.preparer.load_split(config.data.eval_split, config.data.max_eval if limit is None else limit)
-    return evaluate(bench.env, bench.generator(config.eval.batch_size), bench.sandbox, bench.preparer.prepare(split),
-                    unseen(split.examples, config), n, config.eval, stage, out)
 
 
 def _evaluated(folder: Path, stage: str) -> bool:

@@ -17,12 +17,12 @@ from tqdm import tqdm
 
 from serl.agent.rollout import Job, RolloutResult, rollout
 from serl.errors import InputError
-from serl.evaluate.runner import evaluate
+from serl.evaluate.stage import evaluate_stage
 from serl.hindsight.context import frame
 from serl.hindsight.teacher import Teacher
 from serl.hindsight.weights import lambda_at
 from serl.reward.panel import reward
-from serl.task import Question, Split, question_order, unseen
+from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
 from serl.train import checkpoint
 from serl.train.advantages import group_advantages
@@ -138,24 +138,16 @@ class Trainer:
         return samples
 
     def _probe(self) -> dict[str, float]:
-        """Greedy accuracy on a fixed sample of the evaluation split: points of the learning curve."""
-        split = self.bench.preparer.load_split(self.config.data.eval_split, self.config.eval.probe)
-        return probe_metrics(self.bench, split)
+        """`eval/seen` and `eval/unseen`, points of the learning curve: greedy accuracy on a fixed sample."""
+        summary = evaluate_stage(self.bench, "probe", None, 0, self.config.eval.probe)
+        return {f"eval/{name}": metrics["greedy"]["value"] for name, metrics in summary["splits"].items()
+                if name != "all" and metrics}
 
     def _record(self, step: int, samples: Sequence[Sample], questions: Sequence[Question]) -> None:
         size = self.config.rollout.group_size
         rows = [record(sample, questions[i // size], step, i % size, self.config.seed, self.bench.env.token_bytes.of)
                 for i, sample in enumerate(samples)]
         self.run.write_trajectories(step, rows)
-
-
-def probe_metrics(bench: Workbench, split: Split) -> dict[str, float]:
-    """`eval/seen` and `eval/unseen`: greedy execution accuracy of the current weights."""
-    options = bench.config.eval
-    summary = evaluate(bench.env, bench.generator(options.batch_size), bench.sandbox, bench.preparer.prepare(split),
-                       unseen(split.examples, bench.config), 0, options, "probe")
-    return {f"eval/{name}": metrics["greedy"]["value"] for name, metrics in summary["splits"].items()
-            if name != "all" and metrics}
 
 
 class Clock:
