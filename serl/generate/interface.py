@@ -19,11 +19,13 @@ class Request:
     """Sample one continuation of `ids`.
 
     `stream` names the random stream: the same stream, turn and state give the same sample, whatever
-    else is in the batch and however often a run was resumed. None samples greedily.
+    else is in the batch and however often a run was resumed. None samples greedily. The first `shared` ids
+    are the same for other requests too: what may be encoded once for all of them (0: nothing is known to be).
     """
 
     ids: Sequence[int]
     stream: tuple[int, ...] | None
+    shared: int = 0
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from serl.config import Config
 from serl.hindsight.context import make_hindsight, teacher_input
 from serl.hindsight.weights import token_weights
 from serl.reward.panel import Reward
-from serl.train.scoring import score
+from serl.train.scoring import Tail, score
 
 
 @dataclass(frozen=True)
@@ -35,33 +35,37 @@ class Sample:
         """Index of the first sampled token: everything before it is the prompt."""
         return self.trajectory.turns[0].action[0]
 
+    @property
+    def tail(self) -> Tail:
+        """What is scored. The prompt's last token counts as the row's own: its logits predict the first sampled one."""
+        return Tail(self.trajectory.token_ids, self.first, self.first - 1)
 
-def policy_logprobs(model, samples: Sequence[Sample], micro_tokens: int, temperature: float
-                    ) -> list[torch.Tensor]:
+
+def policy_logprobs(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
     """Log-probs of every trajectory's sampled tokens under `model`; NaN elsewhere."""
-    tails = score(model, [s.trajectory.token_ids for s in samples], [s.first for s in samples],
-                  micro_tokens, temperature)
+    scores = score(model, [sample.tail for sample in samples], config.train.micro_tokens, config.rollout.temperature,
+                   config.model.shared_prefix)
     out = []
-    for sample, tail in zip(samples, tails):
+    for sample, logp in zip(samples, scores):
         full = torch.full((len(sample.trajectory),), float("nan"))
-        full[sample.first:] = tail
+        full[sample.first:] = logp
         full[~torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)] = float("nan")
         out.append(full)
     return out
 
 
-def add_student(model, samples: Sequence[Sample], micro_tokens: int, temperature: float) -> list[Sample]:
+def add_student(model, samples: Sequence[Sample], config: Config) -> list[Sample]:
     """Samples with the old policy's log-probs, weight 1 and no teacher yet."""
-    logprobs = policy_logprobs(model, samples, micro_tokens, temperature)
+    logprobs = policy_logprobs(model, samples, config)
     return [replace(sample, student=logprob, teacher=torch.full_like(logprob, float("nan")),
                     hindsight_mask=torch.zeros(len(logprob), dtype=torch.bool),
                     weight=torch.ones(len(logprob)))
             for sample, logprob in zip(samples, logprobs)]
 
 
-def add_reference(model, samples: Sequence[Sample], micro_tokens: int, temperature: float) -> list[Sample]:
+def add_reference(model, samples: Sequence[Sample], config: Config) -> list[Sample]:
     """Samples with the log-probs of the KL reference (the starting policy, never the teacher)."""
-    logprobs = policy_logprobs(model, samples, micro_tokens, temperature)
+    logprobs = policy_logprobs(model, samples, config)
     return [replace(sample, reference=logprob) for sample, logprob in zip(samples, logprobs)]
 
 
@@ -73,7 +77,7 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
     """
     if lam == 0.0:
         return list(samples), 0
-    branches: list[tuple[int, tuple[int, int], list[int], int]] = []
+    branches: list[tuple[int, tuple[int, int], Tail]] = []
     skipped = 0
     for index, sample in enumerate(samples):
         for turn in sample.trajectory.turns if sample.advantage != 0.0 else ():
@@ -84,12 +88,14 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
             if hindsight is None or turn.action[1] + len(hindsight.ids) > config.model.max_length:
                 skipped += 1
                 continue
-            branches.append((index, turn.action, *teacher_input(sample.trajectory, turn, hindsight)))
-    scores = score(model, [ids for *_, ids, _ in branches], [first for *_, first in branches],
-                   config.train.micro_tokens, config.rollout.temperature)
+            # Every branch of the group begins with the prompt up to where the first turn's hindsight goes.
+            tail = Tail(*teacher_input(sample.trajectory, turn, hindsight), sample.trajectory.turns[0].splice_at)
+            branches.append((index, turn.action, tail))
+    scores = score(model, [tail for *_, tail in branches], config.train.micro_tokens, config.rollout.temperature,
+                   config.model.shared_prefix)
     teacher = [sample.teacher.clone() for sample in samples]
     has_hindsight = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
-    for (index, (start, end), _, _), logprobs in zip(branches, scores):
+    for (index, (start, end), _), logprobs in zip(branches, scores):
         teacher[index][start:end] = logprobs
         has_hindsight[index][start:end] = True
     return [_weighted(*row, lam, config) for row in zip(samples, teacher, has_hindsight)], skipped

@@ -14,8 +14,8 @@ from tqdm import tqdm
 
 from serl.config import SftConfig
 from serl.errors import InputError
+from serl.ragged import batches, pad
 from serl.train.engine import TorchEngine, constant_with_warmup, cosine_with_warmup
-from serl.train.scoring import batches, pad
 from serl.train.traces import Trace
 
 

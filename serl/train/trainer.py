@@ -90,7 +90,8 @@ class Trainer:
         metrics |= hindsight_metrics(samples, lam, self.teacher.updates_behind) | {"hindsight/skipped_turns": skipped}
         with clock("time/update"):
             for _ in range(self.config.train.updates_per_batch):
-                metrics |= update(self.engine, samples, self.config.train, options.temperature)
+                metrics |= update(self.engine, samples, self.config.train, options.temperature,
+                                  self.config.model.shared_prefix)
                 self.updates += 1
                 self.teacher.after_update(self.bench.model, self.updates)
         if self.config.train.save_trajectories:
@@ -131,10 +132,9 @@ class Trainer:
             advantages = group_advantages([scored and scored.total for scored in rewards],
                                           self.config.train.advantage_eps)
             samples += [Sample(*row) for row in zip(group, rewards, advantages)]
-        temperature, micro = self.config.rollout.temperature, self.config.train.micro_tokens
-        samples = add_student(self.bench.model, samples, micro, temperature)
+        samples = add_student(self.bench.model, samples, self.config)
         if self.reference is not None:
-            samples = add_reference(self.reference, samples, micro, temperature)
+            samples = add_reference(self.reference, samples, self.config)
         return samples
 
     def _probe(self) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """One policy update from a batch of samples: micro-batches, one denominator, one optimizer step."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import torch
 
@@ -8,7 +8,7 @@ from serl.config import TrainConfig
 from serl.train.engine import TorchEngine
 from serl.train.losses import grpo_loss
 from serl.train.samples import Sample
-from serl.train.scoring import batches, pad, tail_logprobs
+from serl.train.scoring import logprobs, micro_batches
 
 
 def denominator(samples: Sequence[Sample], reduction: str) -> float:
@@ -19,7 +19,7 @@ def denominator(samples: Sequence[Sample], reduction: str) -> float:
     return float(max(1, sum(sample.trajectory.loss_tokens for sample in scored)))
 
 
-def update(engine: TorchEngine, samples: Sequence[Sample], config: TrainConfig, temperature: float
+def update(engine: TorchEngine, samples: Sequence[Sample], config: TrainConfig, temperature: float, share: bool
            ) -> dict[str, float]:
     """Apply one optimizer step; returns loss, gradient norm and ratio diagnostics.
 
@@ -33,8 +33,8 @@ def update(engine: TorchEngine, samples: Sequence[Sample], config: TrainConfig, 
     engine.zero_grad()
     sums: dict[str, float] = {"loss": 0.0, "clipped": 0.0, "kl_old": 0.0}
     tokens = 0
-    for chunk in batches([len(sample.trajectory) for sample in active], config.micro_tokens):
-        loss, metrics, count = micro_loss(engine.model, [active[i] for i in chunk], config, total, temperature)
+    for batch in micro_batches([sample.tail for sample in active], config.micro_tokens, share):
+        loss, metrics, count = micro_loss(engine.model, [active[i] for i in batch], config, total, temperature, share)
         engine.backward(loss)
         tokens += count
         for name, value in {"loss": loss.detach(), **metrics}.items():
@@ -48,20 +48,21 @@ def update(engine: TorchEngine, samples: Sequence[Sample], config: TrainConfig, 
     return result
 
 
-def micro_loss(model, samples: Sequence[Sample], config: TrainConfig, total: float, temperature: float
-               ) -> tuple[torch.Tensor, dict[str, torch.Tensor], int]:
-    """Loss of a micro-batch with the batch's denominator, its diagnostics' sums, and its loss tokens."""
+def micro_loss(model, samples: Sequence[Sample], config: TrainConfig, total: float, temperature: float,
+               share: bool) -> tuple[torch.Tensor, dict[str, torch.Tensor], int]:
+    """Loss of a micro-batch with the batch's denominator, its diagnostics' sums, and its loss tokens.
+
+    The tokens of all rows stand behind one another, [N]: the loss is a sum over tokens, so rows do not matter.
+    """
     device = model.device
-    lengths = [len(sample.trajectory) for sample in samples]
-    first = min(sample.first for sample in samples)
-    ids_BL = pad([sample.trajectory.token_ids for sample in samples], 0, torch.long, device)
-    mask_BT = pad([s.trajectory.loss_mask[first:] for s in samples], 0, torch.bool, device)
-    old_BT = pad([s.student[first:] for s in samples], 0.0, torch.float32, device)
-    advantage_BT = pad([s.advantage * s.weight[first:] for s in samples], 0.0, torch.float32, device)
-    reference_BT = None
-    if config.kl_beta > 0.0:
-        reference_BT = pad([s.reference[first:] for s in samples], 0.0, torch.float32, device)
-    logp_BT = tail_logprobs(model, ids_BL, lengths, first, temperature)
-    loss, metrics = grpo_loss(logp_BT, old_BT, advantage_BT, mask_BT, total, config.clip_eps, reference_BT,
-                              config.kl_beta)
-    return loss, metrics, int(mask_BT.sum())
+
+    def flat(rows: Iterable[torch.Tensor]) -> torch.Tensor:
+        return torch.cat(list(rows)).to(device)
+
+    logp_N = torch.cat(logprobs(model, [sample.tail for sample in samples], temperature, share))
+    mask_N = flat(torch.tensor(s.trajectory.loss_mask[s.first:], dtype=torch.bool) for s in samples)
+    old_N = flat(s.student[s.first:] for s in samples)
+    advantage_N = flat(s.advantage * s.weight[s.first:] for s in samples)
+    reference_N = flat(s.reference[s.first:] for s in samples) if config.kl_beta > 0.0 else None
+    loss, metrics = grpo_loss(logp_N, old_N, advantage_N, mask_N, total, config.clip_eps, reference_N, config.kl_beta)
+    return loss, metrics, int(mask_N.sum())

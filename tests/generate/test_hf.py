@@ -1,5 +1,7 @@
 """Sampling: the same stream gives the same tokens in any batch, and log-probs are the trainer's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch
 from serl.agent.token_bytes import TokenBytes
 from serl.generate.hf import HFGenerator, sample
 from serl.generate.interface import Request, StopReason
-from serl.train.scoring import score
+from serl.train.scoring import Tail, score
 from tests.models import tiny_model, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
@@ -15,15 +17,15 @@ TOKEN_BYTES = TokenBytes(TOKENIZER)
 MODEL = tiny_model(len(TOKENIZER))
 EOS = {TOKENIZER.eos_token_id}
 PROMPTS = [TOKENIZER.encode(text, add_special_tokens=False)
-           for text in ("SELECT name", "how many cities are there in Peru? 12345", "city")]
+           for text in ("SELECT name", "how many cities are there in Peru? 12345", "city(id")]
 
 
 def requests() -> list[Request]:
     return [Request(PROMPTS[i % 3], (0, i)) for i in range(12)] + [Request(PROMPTS[0], None)]
 
 
-def generate(batch_size: int, chosen=slice(None), seed: int = 0, temperature: float = 1.0):
-    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, seed, batch_size)
+def generate(batch_size: int, chosen=slice(None), seed: int = 0, temperature: float = 1.0, share: bool = True):
+    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, seed, batch_size, share)
     return generator.generate(requests()[chosen], 24, temperature)
 
 
@@ -31,6 +33,19 @@ def test_batch_composition_does_not_change_what_is_sampled():
     together = generate(100)
     assert [g.ids for g in generate(4)] == [g.ids for g in together]
     assert [g.ids for g in generate(100, slice(3, 9))] == [g.ids for g in together[3:9]]
+
+
+def test_shared_prompts_and_the_plain_way_sample_the_same():
+    shared, plain = generate(100), generate(100, share=False)
+    assert [g.ids for g in shared] == [g.ids for g in plain]
+    for one, other in zip(shared, plain):
+        assert one.logprobs == pytest.approx(other.logprobs, abs=1e-4)
+
+
+def test_what_requests_are_said_to_share_does_not_change_what_is_sampled():
+    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, 0, 100)
+    said = [replace(request, shared=shared) for request, shared in zip(requests(), (1, 2, 0) * 5)]
+    assert [g.ids for g in generator.generate(said, 24, 1.0)] == [g.ids for g in generate(100)]
 
 
 def test_another_seed_gives_other_samples_but_the_same_greedy_ones():
@@ -43,7 +58,8 @@ def test_another_seed_gives_other_samples_but_the_same_greedy_ones():
 def test_log_probs_are_those_of_the_trainer(temperature):
     generations = generate(5, slice(0, 12), temperature=temperature)
     sequences = [[*request.ids, *g.ids] for request, g in zip(requests(), generations)]
-    scored = score(MODEL, sequences, [len(request.ids) for request in requests()[:12]], 100, temperature)
+    tails = [Tail(ids, len(request.ids), len(request.ids) - 1) for request, ids in zip(requests(), sequences)]
+    scored = score(MODEL, tails, 100, temperature, share=False)
     for generation, expected in zip(generations, scored):
         assert generation.logprobs == pytest.approx(expected.tolist(), abs=1e-4)
 

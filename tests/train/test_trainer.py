@@ -11,7 +11,7 @@ from serl.io import read_jsonl
 from serl.tracking import read_metrics, trajectory_file
 from serl.train import checkpoint
 from serl.train.samples import add_student, add_teacher
-from serl.train.scoring import score
+from serl.train.scoring import Tail, score
 from serl.train.update import denominator, micro_loss, update
 from tests.train.conftest import opened_trainer
 
@@ -47,8 +47,8 @@ def test_an_update_makes_better_trajectories_likelier_and_worse_ones_less_likely
         model = trainer.bench.model
         before = trainer._score(trainer._rollout(0, trainer.bench.preparer.prepare(trainer.train_split, range(6))),
                                 trainer.bench.preparer.prepare(trainer.train_split, range(6)))
-        update(trainer.engine, before, trainer.config.train, 1.0)
-        after = add_student(model, before, 8192, 1.0)
+        update(trainer.engine, before, trainer.config.train, 1.0, share=True)
+        after = add_student(model, before, trainer.config)
     change = {1: 0.0, -1: 0.0}
     for old, new in zip(before, after):
         if old.advantage:
@@ -121,19 +121,20 @@ def samples(small_config, tmp_path_factory):
         yield trainer, [replace(s, advantage=1.0 if i % 2 else -0.5) for i, s in enumerate(scored)]
 
 
-def gradients(trainer, samples, micro: int) -> dict[str, torch.Tensor]:
+def gradients(trainer, samples, micro: int, share: bool = True) -> dict[str, torch.Tensor]:
     model, options = trainer.bench.model, trainer.config.train
     model.zero_grad()
     total = denominator(samples, "token_mean")
     for start in range(0, len(samples), micro):
-        micro_loss(model, samples[start: start + micro], options, total, 1.0)[0].backward()
+        micro_loss(model, samples[start: start + micro], options, total, 1.0, share)[0].backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
 def test_gradients_do_not_depend_on_micro_batches_order_or_padding(samples):
     trainer, batch = samples
     whole = gradients(trainer, batch, len(batch))
-    for other in (gradients(trainer, batch, 1), gradients(trainer, batch[::-1], 3)):
+    for other in (gradients(trainer, batch, 1), gradients(trainer, batch[::-1], 3),
+                  gradients(trainer, batch, 5, share=False)):
         for name, gradient in whole.items():
             torch.testing.assert_close(other[name], gradient, rtol=1e-3, atol=1e-6 * gradient.abs().max().item() + 1e-7)
 
@@ -142,7 +143,7 @@ def test_a_synchronized_teacher_with_an_empty_splice_has_no_gap(samples):
     trainer, batch = samples
     pairs = [(s, turn) for s in batch for turn in s.trajectory.turns]
     inputs = [teacher_input(s.trajectory, turn, Hindsight(())) for s, turn in pairs]
-    scores = score(trainer.teacher.model, [ids for ids, _ in inputs], [first for _, first in inputs], 8192, 1.0)
+    scores = score(trainer.teacher.model, [Tail(ids, first, 1) for ids, first in inputs], 8192, 1.0, share=True)
     for (sample, turn), teacher in zip(pairs, scores):
         assert (teacher - sample.student[slice(*turn.action)]).abs().max().item() < 1e-4
 
@@ -175,7 +176,8 @@ def test_student_and_teacher_values_of_every_turn_belong_to_their_tokens(samples
 
 def test_scores_do_not_depend_on_the_batch(samples):
     trainer, batch = samples
-    alone = add_student(trainer.bench.model, batch, 1, 1.0)
+    one_by_one = replace(trainer.config, train=replace(trainer.config.train, micro_tokens=1))
+    alone = add_student(trainer.bench.model, batch, one_by_one)
     for one, other in zip(alone, batch):
         torch.testing.assert_close(one.student, other.student, rtol=0, atol=1e-4, equal_nan=True)
 
