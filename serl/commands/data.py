@@ -28,9 +28,12 @@ def _add_minibird(commands: argparse._SubParsersAction) -> None:
         ("train", 4000, "training questions"),
         ("dev", 400, "dev questions on databases that training sees"),
         ("unseen", 200, "dev questions on databases that training never sees"),
+        ("invented", 0, "databases made up at random that training sees as well"),
+        ("invented-questions", 40, "training questions on each invented database"),
     ):
         text = f"{what} (default: {default})"
         parser.add_argument(f"--{name}", metavar="N", type=int, default=default, help=text)
+    parser.add_argument("--apart-from", metavar="DIR", type=Path, help="leave out the questions of the minibird in DIR")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on stdout")
     parser.set_defaults(run=run_minibird)
 
@@ -49,10 +52,11 @@ def _add_check(commands: argparse._SubParsersAction) -> None:
 
 
 def run_minibird(args: argparse.Namespace) -> int:
-    """Write the benchmark; InputError for counts that cannot be made."""
+    """Write the benchmark; InputError for counts that cannot be made and for an unreadable DIR of `--apart-from`."""
     from serl.data.minibird import generate
 
-    summary = generate(args.out, seed=args.seed, train=args.train, dev=args.dev, unseen=args.unseen)
+    summary = generate(args.out, seed=args.seed, train=args.train, dev=args.dev, unseen=args.unseen,
+                       invented=args.invented, invented_questions=args.invented_questions, apart_from=args.apart_from)
     if args.json:
         print_json(summary)
     else:

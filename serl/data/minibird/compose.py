@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from serl.data.minibird.kinds import KINDS, Kind
@@ -28,31 +29,39 @@ class Question:
     kind: str
 
 
-def questions(world: World, count: int, rng: random.Random) -> list[Question]:
+def questions(
+    world: World, count: int, rng: random.Random, apart_from: Iterable[str] = (), may_be_fewer: bool = False,
+) -> list[Question]:
     """`count` questions, no two with the same SQL or the same words.
 
-    Raises InputError where the database cannot give so many.
+    `apart_from` holds SQL, and words in lower case, that no question may have. Where the database cannot give so
+    many, raises InputError or, if there `may_be_fewer`, returns those that it gives.
     """
     made: list[Question] = []
-    taken: set[str] = set()
+    taken = set(apart_from)
+    shares = [share for share, _ in KINDS.values()]
     for _ in range(count):
-        question = _another(world, taken, rng)
+        difficulty = rng.choices(list(KINDS), shares)[0]
+        question = _another(world, difficulty, taken, rng)
+        if question is None and may_be_fewer:
+            break
+        if question is None:
+            raise InputError(f"minibird: database {world.database.name} gives no further {difficulty} question "
+                             f"after {len(made)} questions; ask for fewer")
         taken |= {question.sql, question.question.lower()}
         made.append(question)
     return made
 
 
-def _another(world: World, taken: set[str], rng: random.Random) -> Question:
-    shares = [share for share, _ in KINDS.values()]
-    difficulty = rng.choices(list(KINDS), shares)[0]
+def _another(world: World, difficulty: str, taken: set[str], rng: random.Random) -> Question | None:
+    """A question that is not taken; None where no try gives one."""
     kinds = KINDS[difficulty][1]
     weights = [kind.weight for kind in kinds]
     for _ in range(TRIES):
         question = compose(world, rng.choices(kinds, weights)[0], difficulty, rng)
         if question and not {question.sql, question.question.lower()} & taken:
             return question
-    raise InputError(f"minibird: database {world.database.name} gives no further {difficulty} question after "
-                     f"{len(taken) // 2} questions; ask for fewer")
+    return None
 
 
 def compose(world: World, kind: Kind, difficulty: str, rng: random.Random) -> Question | None:

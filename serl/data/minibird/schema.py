@@ -11,8 +11,12 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-# SQLite keywords that cannot name a table or column without quotes and that the domains use as names.
-RESERVED = frozenset({"group", "order", "transaction", "index", "table", "values", "default", "check"})
+# SQLite keywords that cannot name a table or column without quotes.
+RESERVED = frozenset(
+    """add all alter and as autoincrement between case cast check collate commit constraint create default deferrable
+    delete distinct drop else escape except exists foreign from group having in index insert intersect into is isnull
+    join limit not nothing notnull null on or order primary raise references returning select set table then to
+    transaction union unique update using values when where""".split())
 
 
 class Role(StrEnum):
