@@ -104,6 +104,9 @@ class TrainConfig:
 
     steps: int = 30  # rollout batches
     updates_per_batch: int = 1  # passes over one rollout batch
+    # Old log-probs by a pass of their own, for all trajectories, instead of from the update's own forward (which has
+    # the same numbers, for those with A other than 0).
+    score_first: bool = False
     lr: float = 1e-6  # AdamW, constant after warm-up
     warmup_steps: int = 0
     weight_decay: float = 0.0

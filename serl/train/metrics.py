@@ -25,9 +25,14 @@ def rollout_metrics(samples: Sequence[Sample], group_size: int) -> dict[str, flo
 
 
 def mismatch_metrics(samples: Sequence[Sample]) -> dict[str, float]:
-    """Largest difference between the sampler's and the trainer's log-probs of the same tokens, in nats."""
+    """Largest difference between the sampler's and the trainer's log-probs of the same tokens, in nats.
+
+    Over the trajectories that the trainer has scored (those with a gradient, unless `train.score_first`).
+    """
     worst = 0.0
     for sample in samples:
+        if sample.student is None:
+            continue
         sampler = torch.tensor([float("nan") if value is None else value
                                 for value in sample.trajectory.sampler_logprobs])
         difference = (sampler - sample.student).abs()
@@ -36,17 +41,17 @@ def mismatch_metrics(samples: Sequence[Sample]) -> dict[str, float]:
     return {"mismatch/max": worst}
 
 
-def hindsight_metrics(samples: Sequence[Sample], lam: float, lag: int) -> dict[str, float]:
+def hindsight_metrics(samples: Sequence[Sample]) -> dict[str, float]:
     """Δ and ω over the tokens that the teacher re-weighted, and the |Â| each sign of A gained or lost.
 
     `hindsight/abs_adv_gain_pos` is Σ|Â| / Σ|A| − 1 over all sampled tokens of trajectories with A > 0;
     `coverage` is the share of the sampled tokens of trajectories with A ≠ 0 that lie in the mask m.
     """
-    metrics = {"hindsight/lambda": lam, "teacher/lag": float(lag)}
+    metrics: dict[str, float] = {}
     gaps, weights = [torch.empty(0)], [torch.empty(0)]
     before, after, covered, tokens = {1: 0.0, -1: 0.0}, {1: 0.0, -1: 0.0}, 0, 0
     for sample in samples:
-        if sample.advantage == 0.0:
+        if sample.advantage == 0.0 or sample.student is None:
             continue
         mask = sample.hindsight_mask & torch.isfinite(sample.teacher) & torch.isfinite(sample.student)
         loss_mask = torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)

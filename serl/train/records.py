@@ -23,7 +23,7 @@ def record(sample: Sample, question: Question, step: int, number: int, seed: int
         "tokens": [piece(index).decode("utf-8", errors="replace") for index in trajectory.token_ids],
         "loss_mask": trajectory.loss_mask, "action_mask": trajectory.action_mask,
         "sampler_logprobs": _numbers(trajectory.sampler_logprobs),
-        "student_logprobs": _numbers(sample.student.tolist()),
+        "student_logprobs": _numbers([None] * len(trajectory) if sample.student is None else sample.student.tolist()),
         "teacher_logprobs": _numbers(sample.teacher.tolist()),
         "weights": _numbers(sample.weight.tolist()),
         "turns": [_turn(turn) for turn in trajectory.turns],

@@ -5,12 +5,12 @@ NaN log-probs and weight 1.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from serl.agent.trajectory import Trajectory
-from serl.config import Config
+from serl.config import Config, HindsightConfig
 from serl.hindsight.context import make_hindsight, teacher_input
 from serl.hindsight.weights import token_weights
 from serl.reward.panel import Reward
@@ -24,11 +24,18 @@ class Sample:
     trajectory: Trajectory
     reward: Reward | None
     advantage: float
-    student: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # old policy's log-probs [T]
-    teacher: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # teacher's log-probs [T]
-    hindsight_mask: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # m without finiteness [T]
-    weight: torch.Tensor = field(default_factory=lambda: torch.empty(0))  # ω [T]
+    teacher: torch.Tensor  # teacher's log-probs [T]
+    hindsight_mask: torch.Tensor  # m without finiteness [T]
+    weight: torch.Tensor  # ω [T]
+    student: torch.Tensor | None = None  # old policy's log-probs [T]; None: nobody asked for them yet
     reference: torch.Tensor | None = None  # log-probs of the KL reference [T]
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float) -> "Sample":
+        """A sample that no model has scored yet: weight 1, no hindsight."""
+        size = len(trajectory)
+        return cls(trajectory, reward, advantage, teacher=torch.full((size,), float("nan")),
+                   hindsight_mask=torch.zeros(size, dtype=torch.bool), weight=torch.ones(size))
 
     @property
     def first(self) -> int:
@@ -40,40 +47,29 @@ class Sample:
         """What is scored. The prompt's last token counts as the row's own: its logits predict the first sampled one."""
         return Tail(self.trajectory.token_ids, self.first, self.first - 1)
 
-
-def policy_logprobs(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
-    """Log-probs of every trajectory's sampled tokens under `model`; NaN elsewhere."""
-    scores = score(model, [sample.tail for sample in samples], config.train.micro_tokens, config.rollout.temperature,
-                   config.model.shared_prefix)
-    out = []
-    for sample, logp in zip(samples, scores):
-        full = torch.full((len(sample.trajectory),), float("nan"))
-        full[sample.first:] = logp
-        full[~torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)] = float("nan")
-        out.append(full)
-    return out
+    def aligned(self, logp: torch.Tensor) -> torch.Tensor:
+        """Log-probs of the tail as [T]: NaN for context tokens."""
+        loss_mask = torch.tensor(self.trajectory.loss_mask, dtype=torch.bool)
+        full = torch.full((len(self.trajectory),), float("nan"))
+        full[self.first:] = logp.detach().cpu()
+        return full.masked_fill(~loss_mask, float("nan"))
 
 
-def add_student(model, samples: Sequence[Sample], config: Config) -> list[Sample]:
-    """Samples with the old policy's log-probs, weight 1 and no teacher yet."""
-    logprobs = policy_logprobs(model, samples, config)
-    return [replace(sample, student=logprob, teacher=torch.full_like(logprob, float("nan")),
-                    hindsight_mask=torch.zeros(len(logprob), dtype=torch.bool),
-                    weight=torch.ones(len(logprob)))
-            for sample, logprob in zip(samples, logprobs)]
+def add_student(model, samples: Sequence[Sample], lam: float, config: Config) -> list[Sample]:
+    """Samples with the old policy's log-probs and ω, by a pass of its own (see `train.score_first`)."""
+    return [weigh(sample, logp, lam, config.hindsight) for sample, logp in zip(samples, _score(model, samples, config))]
 
 
 def add_reference(model, samples: Sequence[Sample], config: Config) -> list[Sample]:
     """Samples with the log-probs of the KL reference (the starting policy, never the teacher)."""
-    logprobs = policy_logprobs(model, samples, config)
-    return [replace(sample, reference=logprob) for sample, logprob in zip(samples, logprobs)]
+    return [replace(sample, reference=logp) for sample, logp in zip(samples, _score(model, samples, config))]
 
 
 def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[int]], lam: float, config: Config
                 ) -> tuple[list[Sample], int]:
-    """Samples with the teacher's log-probs and ω, and how many turns with SQL got no hindsight for want of room.
+    """Samples with the teacher's log-probs, and how many turns with SQL got no hindsight for want of room.
 
-    At λ = 0 no teacher forward runs.
+    At λ = 0 no teacher forward runs, and none runs for a trajectory with A = 0.
     """
     if lam == 0.0:
         return list(samples), 0
@@ -95,17 +91,29 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
                    config.model.shared_prefix)
     teacher = [sample.teacher.clone() for sample in samples]
     has_hindsight = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
-    for (index, (start, end), _), logprobs in zip(branches, scores):
-        teacher[index][start:end] = logprobs
+    for (index, (start, end), _), logp in zip(branches, scores):
+        teacher[index][start:end] = logp
         has_hindsight[index][start:end] = True
-    return [_weighted(*row, lam, config) for row in zip(samples, teacher, has_hindsight)], skipped
+    return [replace(sample, teacher=logp, hindsight_mask=mask & _actions(sample))
+            for sample, logp, mask in zip(samples, teacher, has_hindsight)], skipped
 
 
-def _weighted(sample: Sample, teacher: torch.Tensor, has_hindsight: torch.Tensor, lam: float, config: Config
-              ) -> Sample:
-    loss_mask = torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)
-    action_mask = torch.tensor(sample.trajectory.action_mask, dtype=torch.bool)
-    mask = loss_mask & action_mask & has_hindsight
-    weight = token_weights(torch.full_like(sample.student, sample.advantage), sample.student, teacher, mask, lam,
-                           config.hindsight.eps_low, config.hindsight.eps_high)
-    return replace(sample, teacher=teacher, hindsight_mask=mask, weight=weight)
+def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightConfig) -> Sample:
+    """The sample with the old policy's log-probs `student` [T] and the ω that follows from them."""
+    advantage = torch.full_like(student, sample.advantage)
+    weight = token_weights(advantage, student, sample.teacher, sample.hindsight_mask, lam, options.eps_low,
+                           options.eps_high)
+    return replace(sample, student=student, weight=weight)
+
+
+def _actions(sample: Sample) -> torch.Tensor:
+    loss_mask, action_mask = (torch.tensor(mask, dtype=torch.bool)
+                              for mask in (sample.trajectory.loss_mask, sample.trajectory.action_mask))
+    return loss_mask & action_mask
+
+
+def _score(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
+    """Log-probs [T] of every trajectory's sampled tokens under `model`."""
+    scores = score(model, [sample.tail for sample in samples], config.train.micro_tokens, config.rollout.temperature,
+                   config.model.shared_prefix)
+    return [sample.aligned(logp) for sample, logp in zip(samples, scores)]

@@ -1,7 +1,7 @@
 """The loop: rollouts, rewards, hindsight, update, checkpoint. One call of `step` is one rollout batch.
 
     questions ─ rollout ─▶ trajectories ─ reward ─▶ advantages A
-    old policy's log-probs; teacher's log-probs with hindsight ─▶ weights ω
+    teacher's log-probs with hindsight, old policy's log-probs ─▶ weights ω
     loss(A·ω) ─▶ update ─▶ teacher follows ─▶ metrics, trajectories, checkpoint
 
 Everything random is a function of (seed, step, place in the batch, sample), so that a resumed run repeats exactly what
@@ -86,14 +86,19 @@ class Trainer:
                         self.config.hindsight.decay_updates)
         with clock("time/teacher"):
             samples, skipped = add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config)
-        metrics = rollout_metrics(samples, options.group_size) | mismatch_metrics(samples)
-        metrics |= hindsight_metrics(samples, lam, self.teacher.updates_behind) | {"hindsight/skipped_turns": skipped}
+        metrics = {"hindsight/lambda": lam, "hindsight/skipped_turns": skipped,
+                   "teacher/lag": float(self.teacher.updates_behind)}
+        if self.config.train.score_first:
+            with clock("time/score"):
+                samples = add_student(self.bench.model, samples, lam, self.config)
         with clock("time/update"):
             for _ in range(self.config.train.updates_per_batch):
-                metrics |= update(self.engine, samples, self.config.train, options.temperature,
-                                  self.config.model.shared_prefix)
+                loss, samples = update(self.engine, samples, lam, self.config)
+                metrics |= loss
                 self.updates += 1
                 self.teacher.after_update(self.bench.model, self.updates)
+        metrics |= rollout_metrics(samples, options.group_size) | mismatch_metrics(samples)
+        metrics |= hindsight_metrics(samples)
         if self.config.train.save_trajectories:
             self._record(step, samples, questions)
         clock.seconds["time/rollout"] -= result.sql_seconds
@@ -123,7 +128,7 @@ class Trainer:
                        self.bench.sandbox, jobs, self.config.rollout.temperature)
 
     def _score(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
-        """Rewards, advantages and the old policy's log-probs, group by group."""
+        """Rewards and advantages, group by group; the KL reference's log-probs if there is one."""
         size, samples = self.config.rollout.group_size, []
         for number, question in enumerate(questions):
             group = result.trajectories[number * size: (number + 1) * size]
@@ -131,8 +136,7 @@ class Trainer:
                        for trajectory in group]
             advantages = group_advantages([scored and scored.total for scored in rewards],
                                           self.config.train.advantage_eps)
-            samples += [Sample(*row) for row in zip(group, rewards, advantages)]
-        samples = add_student(self.bench.model, samples, self.config)
+            samples += [Sample.of(*row) for row in zip(group, rewards, advantages)]
         if self.reference is not None:
             samples = add_reference(self.reference, samples, self.config)
         return samples

@@ -5,6 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from tqdm import tqdm
@@ -24,6 +25,7 @@ from serl.workbench import Workbench, workbench_of
 
 SCRATCH = "scratch"
 PREPARE_CHUNK = 256
+TOKENIZER_QUESTIONS = 8_000  # a sample large enough for its merges
 
 
 def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict[str, Any]:
@@ -93,9 +95,10 @@ def schemas(questions: list[Question]) -> dict[str, Schema]:
 
 
 def _texts(config: Config) -> Iterator[str]:
-    """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of the training questions."""
+    """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of a sample of the questions."""
     examples = data.load(config.data.format, Path(config.data.root), config.data.train_split)
     examples = [examples[place] for place in training_part(len(examples), config)]
+    examples = Random(config.seed).sample(examples, min(TOKENIZER_QUESTIONS, len(examples)))
     grounder = make_grounder(config)
     requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
                 for example in examples]

@@ -47,8 +47,8 @@ def test_an_update_makes_better_trajectories_likelier_and_worse_ones_less_likely
         model = trainer.bench.model
         before = trainer._score(trainer._rollout(0, trainer.bench.preparer.prepare(trainer.train_split, range(6))),
                                 trainer.bench.preparer.prepare(trainer.train_split, range(6)))
-        update(trainer.engine, before, trainer.config.train, 1.0, share=True)
-        after = add_student(model, before, trainer.config)
+        _, before = update(trainer.engine, before, 0.5, trainer.config)
+        after = add_student(model, before, 0.5, trainer.config)
     change = {1: 0.0, -1: 0.0}
     for old, new in zip(before, after):
         if old.advantage:
@@ -69,7 +69,8 @@ def test_records_hold_aligned_token_values(one_step):
         for on, in_action, weight, sampler, student, teacher in zip(
                 *(record[key] for key in ("loss_mask", "action_mask", "weights", "sampler_logprobs",
                                           "student_logprobs", "teacher_logprobs"))):
-            assert (sampler is not None) == (student is not None) == bool(on)
+            assert (sampler is not None) == bool(on)
+            assert (student is not None) == (bool(on) and record["advantage"] != 0)
             assert 0.9 - 1e-6 <= weight <= 1.1 + 1e-6
             if not in_action or record["advantage"] == 0:
                 assert weight == 1
@@ -117,16 +118,17 @@ def samples(small_config, tmp_path_factory):
     with opened_trainer(small_config(), tmp_path_factory.mktemp("samples")) as trainer:
         questions = trainer.bench.preparer.prepare(trainer.train_split, range(4))
         result = trainer._rollout(0, questions)
-        scored = trainer._score(result, questions)
+        scored = add_student(trainer.bench.model, trainer._score(result, questions), 0.0, trainer.config)
         yield trainer, [replace(s, advantage=1.0 if i % 2 else -0.5) for i, s in enumerate(scored)]
 
 
-def gradients(trainer, samples, micro: int, share: bool = True) -> dict[str, torch.Tensor]:
-    model, options = trainer.bench.model, trainer.config.train
+def gradients(trainer, samples, micro: int, share: bool = True, lam: float = 0.0) -> dict[str, torch.Tensor]:
+    model = trainer.bench.model
+    config = replace(trainer.config, model=replace(trainer.config.model, shared_prefix=share))
     model.zero_grad()
     total = denominator(samples, "token_mean")
     for start in range(0, len(samples), micro):
-        micro_loss(model, samples[start: start + micro], options, total, 1.0, share)[0].backward()
+        micro_loss(model, samples[start: start + micro], lam, config, total)[0].backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
@@ -137,6 +139,19 @@ def test_gradients_do_not_depend_on_micro_batches_order_or_padding(samples):
                   gradients(trainer, batch, 5, share=False)):
         for name, gradient in whole.items():
             torch.testing.assert_close(other[name], gradient, rtol=1e-3, atol=1e-6 * gradient.abs().max().item() + 1e-7)
+
+
+def test_old_log_probs_from_the_updates_own_forward_give_the_gradient_of_a_pass_before_it(samples):
+    trainer, batch = samples
+    hindsighted, _ = add_teacher(trainer.teacher.model, batch, trainer.bench.encode, 0.5, trainer.config)
+    # A teacher that differs from the student: else all weights would be near 1 and prove little.
+    hindsighted = [replace(s, student=None, teacher=s.teacher + torch.linspace(-0.4, 0.4, len(s.teacher)))
+                   for s in hindsighted]
+    first = add_student(trainer.bench.model, hindsighted, 0.5, trainer.config)
+    assert min(s.weight.min().item() for s in first) < 0.95 and max(s.weight.max().item() for s in first) > 1.05
+    before, fused = gradients(trainer, first, 7, lam=0.5), gradients(trainer, hindsighted, 7, lam=0.5)
+    for name, gradient in before.items():
+        torch.testing.assert_close(fused[name], gradient, rtol=1e-3, atol=1e-5 * gradient.abs().max().item() + 1e-7)
 
 
 def test_a_synchronized_teacher_with_an_empty_splice_has_no_gap(samples):
@@ -177,7 +192,7 @@ def test_student_and_teacher_values_of_every_turn_belong_to_their_tokens(samples
 def test_scores_do_not_depend_on_the_batch(samples):
     trainer, batch = samples
     one_by_one = replace(trainer.config, train=replace(trainer.config.train, micro_tokens=1))
-    alone = add_student(trainer.bench.model, batch, one_by_one)
+    alone = add_student(trainer.bench.model, batch, 0.0, one_by_one)
     for one, other in zip(alone, batch):
         torch.testing.assert_close(one.student, other.student, rtol=0, atol=1e-4, equal_nan=True)
 
