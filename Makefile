@@ -41,6 +41,10 @@ $(READY): setup.cfg constraints.txt
 data/minibird/dev.json: $(READY)
 	test -f $@ || $(BIN)/serl data minibird --out data/minibird
 
+# What the warm start learns from: the benchmark's schemas with other rows and other questions.
+data/minibird_warm/dev.json: data/minibird/dev.json
+	test -f $@ || $(BIN)/serl data minibird --out data/minibird_warm --seed 1 --train 34000 --apart-from data/minibird
+
 minibird: data/minibird/dev.json
 
 ifeq ($(BIRD_ROOT),data/minibird)
@@ -72,7 +76,7 @@ smoke-spider: $(READY) $(VENV)/.smollm2
 	  --model.path runs/smoke_spider_sft/model --data.root "$(SERL_SHARED_DATA)/spider" --train.steps $(STEPS) $(ARGS)
 
 # Makes the embedded model again from nothing; see serl/assets/warm_start/README.md.
-warm-start: data/minibird/dev.json
+warm-start: data/minibird_warm/dev.json
 	$(BIN)/serl sft --config experiments/recipes/warm_start.yaml --auto-resume \
 	  --out serl/assets/warm_start --save-dtype bfloat16 $(ARGS)
 

@@ -145,7 +145,8 @@ def _causal(size: int, device) -> torch.Tensor:
 def _attend(module, query, key, value, attention_mask, scaling: float, shared_rows: Rows, **options: Any):
     for name in ("sliding_window", "softcap", "s_aux", "dropout"):
         if options.get(name):
-            raise InputError(f"shared prompts: attention with {name} is not supported; set model.shared_prefix to false")
+            raise InputError(f"{type(module).__name__}: attention with {name} cannot share a prompt; "
+                             "set model.shared_prefix to false")
     output = shared_rows.attend(module.layer_idx, query, key, value, scaling)
     return output.transpose(1, 2), None
 

@@ -79,9 +79,9 @@ class Trainer:
                                    step * options.questions, options.questions)
             questions = self.bench.preparer.prepare(self.train_split, order)
         with clock("time/rollout"):
-            result = self._rollout(step, questions)
+            result = self.roll_out(step, questions)
         with clock("time/score"):
-            samples = self._score(result, questions)
+            samples = self.judge(result, questions)
         lam = lambda_at(self.updates, self.config.hindsight.lambda0, self.config.hindsight.schedule,
                         self.config.hindsight.decay_updates)
         with clock("time/teacher"):
@@ -104,6 +104,28 @@ class Trainer:
         clock.seconds["time/rollout"] -= result.sql_seconds
         return metrics | clock.seconds | {"time/sql": result.sql_seconds, "time/step": clock.total()}
 
+    def roll_out(self, step: int, questions: Sequence[Question]) -> RolloutResult:
+        """Sample a group of trajectories for each question."""
+        # The place in the batch, not the question, names the stream: a question may come twice in one batch.
+        jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, place, number))
+                for place, question in enumerate(questions) for number in range(self.config.rollout.group_size)]
+        return rollout(self.bench.env, self.bench.generator(self.config.rollout.batch_size),
+                       self.bench.sandbox, jobs, self.config.rollout.temperature)
+
+    def judge(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
+        """Rewards and advantages, group by group; the KL reference's log-probs if there is one."""
+        size, samples = self.config.rollout.group_size, []
+        for number, question in enumerate(questions):
+            group = result.trajectories[number * size: (number + 1) * size]
+            rewards = [reward(trajectory, question.gold, question.example.gold_sql, self.config.reward)
+                       for trajectory in group]
+            advantages = group_advantages([scored and scored.total for scored in rewards],
+                                          self.config.train.advantage_eps)
+            samples += [Sample.of(*row) for row in zip(group, rewards, advantages)]
+        if self.reference is not None:
+            samples = add_reference(self.reference, samples, self.config)
+        return samples
+
     def save(self) -> Path:
         """Write a checkpoint of everything that the next step depends on."""
         state = {"next_step": self.next_step, "updates": self.updates, "engine": self.engine.state_dict(),
@@ -119,27 +141,6 @@ class Trainer:
         self.teacher.load_state_dict(state["teacher"])
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
-
-    def _rollout(self, step: int, questions: Sequence[Question]) -> RolloutResult:
-        # The place in the batch, not the question, names the stream: a question may come twice in one batch.
-        jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, place, number))
-                for place, question in enumerate(questions) for number in range(self.config.rollout.group_size)]
-        return rollout(self.bench.env, self.bench.generator(self.config.rollout.batch_size),
-                       self.bench.sandbox, jobs, self.config.rollout.temperature)
-
-    def _score(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
-        """Rewards and advantages, group by group; the KL reference's log-probs if there is one."""
-        size, samples = self.config.rollout.group_size, []
-        for number, question in enumerate(questions):
-            group = result.trajectories[number * size: (number + 1) * size]
-            rewards = [reward(trajectory, question.gold, question.example.gold_sql, self.config.reward)
-                       for trajectory in group]
-            advantages = group_advantages([scored and scored.total for scored in rewards],
-                                          self.config.train.advantage_eps)
-            samples += [Sample.of(*row) for row in zip(group, rewards, advantages)]
-        if self.reference is not None:
-            samples = add_reference(self.reference, samples, self.config)
-        return samples
 
     def _probe(self) -> dict[str, float]:
         """`eval/seen` and `eval/unseen`, points of the learning curve: greedy accuracy on a fixed sample."""

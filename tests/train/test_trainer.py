@@ -45,7 +45,7 @@ def test_a_step_has_a_signal_and_moves_the_weights(one_step):
 def test_an_update_makes_better_trajectories_likelier_and_worse_ones_less_likely(small_config, tmp_path):
     with opened_trainer(small_config(**{"train.lr": 5e-5}), tmp_path) as trainer:
         model = trainer.bench.model
-        before = trainer._score(trainer._rollout(0, trainer.bench.preparer.prepare(trainer.train_split, range(6))),
+        before = trainer.judge(trainer.roll_out(0, trainer.bench.preparer.prepare(trainer.train_split, range(6))),
                                 trainer.bench.preparer.prepare(trainer.train_split, range(6)))
         _, before = update(trainer.engine, before, 0.5, trainer.config)
         after = add_student(model, before, 0.5, trainer.config)
@@ -117,8 +117,8 @@ def samples(small_config, tmp_path_factory):
     """Trainer and scored samples of one rollout, with alternating advantages and ragged lengths."""
     with opened_trainer(small_config(), tmp_path_factory.mktemp("samples")) as trainer:
         questions = trainer.bench.preparer.prepare(trainer.train_split, range(4))
-        result = trainer._rollout(0, questions)
-        scored = add_student(trainer.bench.model, trainer._score(result, questions), 0.0, trainer.config)
+        result = trainer.roll_out(0, questions)
+        scored = add_student(trainer.bench.model, trainer.judge(result, questions), 0.0, trainer.config)
         yield trainer, [replace(s, advantage=1.0 if i % 2 else -0.5) for i, s in enumerate(scored)]
 
 
