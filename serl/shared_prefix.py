@@ -30,9 +30,9 @@ class Prompts:
         self.model = model
         self.lengths = [len(prompt) for prompt in prompts]
         ids_UP = pad(prompts, 0, torch.long, model.device)
-        self.mask_UP = torch.arange(ids_UP.shape[1], device=model.device) < torch.tensor(
-            self.lengths, device=model.device)[:, None]
-        output = model.base_model(input_ids=ids_UP, attention_mask=self.mask_UP.long(), use_cache=True)
+        real_UP = pad([[True] * length for length in self.lengths], False, torch.bool, model.device)
+        self.mask_UP = None if len(set(self.lengths)) == 1 else real_UP  # None: no padding
+        output = model.base_model(input_ids=ids_UP, attention_mask=real_UP.long(), use_cache=True)
         layers = output.past_key_values.layers
         self.keys = [layer.keys for layer in layers]
         self.values = [layer.values for layer in layers]
@@ -44,13 +44,14 @@ class Memory:
     def __init__(self, mask_BS: torch.Tensor, capacity: int) -> None:
         """`mask_BS`: which of the first S columns hold a token (rows are padded on the left); later ones all do."""
         self.mask_BC = torch.cat([mask_BS, mask_BS.new_ones(len(mask_BS), capacity - mask_BS.shape[1])], dim=1)
+        self.padded = not bool(mask_BS.all())
         self.used = 0
         self.keys: list[torch.Tensor] = []
         self.values: list[torch.Tensor] = []
 
     def extend(self, layer: int, key_BKQD: torch.Tensor, value_BKQD: torch.Tensor
-               ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Keys and values of all tokens so far, [B, K, S, D], and which the new ones may see, [B, Q, S]."""
+               ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+        """Keys and values of all tokens so far, [B, K, S, D], and which the new ones may see, [B, Q, S] (None: all)."""
         batch, heads, queries, width = key_BKQD.shape
         if layer == len(self.keys):
             shape = (batch, heads, self.mask_BC.shape[1], width)
@@ -59,7 +60,7 @@ class Memory:
         end = self.used + queries
         self.keys[layer][:, :, self.used: end] = key_BKQD
         self.values[layer][:, :, self.used: end] = value_BKQD
-        mask_BQS = self.mask_BC[:, None, :end]
+        mask_BQS = self.mask_BC[:, None, :end] if self.padded or queries > 1 else None
         if queries > 1:
             # A padding column sees itself, so that its softmax is defined; nothing sees it.
             diagonal = torch.eye(queries, end, dtype=torch.bool, device=mask_BQS.device)
@@ -87,7 +88,7 @@ class Rows:
         for row, prompt in enumerate(self.owner):
             of.setdefault(prompt, []).append(row)
         group = max(map(len, of.values()))
-        device = self.prompts.mask_UP.device
+        device = self.prompts.model.device
         # Slot (u, g) holds the g-th row of the u-th prompt; short groups are filled up with a row that is dropped.
         self.slots = torch.tensor([rows + rows[:1] * (group - len(rows)) for rows in of.values()], device=device)
         place = {row: u * group + g for u, rows in enumerate(of.values()) for g, row in enumerate(rows)}
@@ -120,19 +121,21 @@ class Rows:
 
         units, group = self.slots.shape
         folded = query_BKND[self.slots.flatten()].unflatten(0, (units, group)).transpose(1, 2).flatten(2, 3)
-        keys, values, mask_UP = (tensor if self.used is None else tensor[self.used] for tensor in (
-            self.prompts.keys[layer], self.prompts.values[layer], self.prompts.mask_UP))
+        keys, values, mask_UP = self.prompts.keys[layer], self.prompts.values[layer], self.prompts.mask_UP
+        if self.used is not None:
+            keys, values = keys[self.used], values[self.used]
+            mask_UP = None if mask_UP is None else mask_UP[self.used]
         prompt, lse = (part.unflatten(2, (group, -1)).transpose(1, 2).flatten(0, 1)[self.places]
-                       for part in _part(folded, keys, values, mask_UP[:, None], 1))
+                       for part in _part(folded, keys, values, None if mask_UP is None else mask_UP[:, None], 1))
         merged = own_BKND + torch.sigmoid(lse - own_lse).to(own_BKND.dtype) * (prompt - own_BKND)
         return merged.view(batch, heads, queries, width)
 
 
-def _part(query_XKND: torch.Tensor, key_XKSD: torch.Tensor, value_XKSD: torch.Tensor, mask_XQS: torch.Tensor,
-          queries: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _part(query_XKND: torch.Tensor, key_XKSD: torch.Tensor, value_XKSD: torch.Tensor,
+          mask_XQS: torch.Tensor | None, queries: int) -> tuple[torch.Tensor, torch.Tensor]:
     """Softmax attention to one part of the keys, and its log-sum-exp [X, K, N, 1]; N is a multiple of `queries`."""
     scores = (query_XKND @ key_XKSD.transpose(-1, -2)).float()
-    if not bool(mask_XQS.all()):
+    if mask_XQS is not None:
         scores = scores.unflatten(2, (-1, queries)).masked_fill(~mask_XQS[:, None, None], -torch.inf).flatten(2, 3)
     lse = scores.logsumexp(-1, keepdim=True)
     return (scores - lse).exp().to(value_XKSD.dtype) @ value_XKSD, lse

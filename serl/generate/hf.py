@@ -173,7 +173,7 @@ def sample(logits_BV: torch.Tensor, uniform_B: torch.Tensor, temperature: float
     greedy_B = uniform_B < 0
     scale_B = torch.where(greedy_B, 1.0, float(temperature))[:, None].to(logits_BV)
     logprob_BV = torch.log_softmax(logits_BV / scale_B, dim=-1)
-    cumulative_BV = logprob_BV.double().exp().cumsum(-1)
+    cumulative_BV = logprob_BV.exp().cumsum(-1, dtype=torch.float64)
     # Scaled by the total, so that rounding cannot leave a uniform near 1 beyond the last token.
     target_B1 = (uniform_B.clamp(min=0).double() * cumulative_BV[:, -1])[:, None]
     drawn_B = torch.searchsorted(cumulative_BV, target_B1, right=True)[:, 0].clamp(max=logits_BV.shape[-1] - 1)
