@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,14 @@ def write_jsonl(path: Path | str, rows: Iterable[Any]) -> None:
     atomic_write_text(path, "".join(_line(row) for row in rows))
 
 
-def read_json(path: Path | str) -> Any:
-    """The JSON document in `path`; an InputError says which file and line is wrong."""
-    text = _read_text(Path(path))
+def read_json(path: Path | str, make_object: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """The JSON document in `path`; an InputError says which file and line is wrong.
+
+    `make_object` makes an object of its pairs, for those who must see a key that stands twice.
+    """
+    text = read_text(path)
     try:
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=make_object)
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from error
 
@@ -51,7 +54,7 @@ def read_jsonl(path: Path | str) -> list[Any]:
     """The documents of a JSON-lines file in order; blank lines are skipped."""
     rows = []
     # Not splitlines(): it also cuts at characters that JSON allows inside a string, such as U+2028.
-    for number, line in enumerate(_read_text(Path(path)).split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
@@ -61,15 +64,16 @@ def read_jsonl(path: Path | str) -> list[Any]:
     return rows
 
 
-def _line(row: Any) -> str:
-    return json.dumps(row, ensure_ascii=False) + "\n"
-
-
-def _read_text(path: Path) -> str:
+def read_text(path: Path | str) -> str:
+    """The text of a UTF-8 file, line ends as they are; an InputError says which line is wrong."""
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from error
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}, line {line}: not valid UTF-8") from error
+
+
+def _line(row: Any) -> str:
+    return json.dumps(row, ensure_ascii=False) + "\n"

@@ -3,6 +3,7 @@
     ROOT/{split}.json            question_id, db_id, question, evidence, SQL, difficulty
     ROOT/{split}_databases/DB/DB.sqlite
     ROOT/{split}_databases/DB/database_description/*.csv
+    ROOT/{split}_tables.json            names and foreign keys; may be absent, only exact match needs it
 
 Also with everything in ROOT/{split}/, and with the folder doubled as in {split}_databases/{split}_databases:
 that is what unpacking the official archives leaves. question_id is the position where it is absent
@@ -26,6 +27,7 @@ def load_bird(root: Path | str, split: str) -> list[Example]:
     folder = f"{split}_databases"
     candidates = [path for home in homes for path in (home / folder / folder, home / folder)]
     databases = first_existing(candidates, f"BIRD's {split} databases")
+    tables = questions.with_name(f"{split}_tables.json")
     examples: list[Example] = []
     checked: set[str] = set()
     for index, record in enumerate(read_records(questions)):
@@ -46,6 +48,8 @@ def load_bird(root: Path | str, split: str) -> list[Example]:
                 db_path=db_dir / f"{db_id}.sqlite",
                 split=split,
                 description_dir=description_dir if description_dir.is_dir() else None,
+                position=index,
+                tables_path=tables if tables.exists() else None,
             )
         )
     _require_unique_ids(examples, questions)

@@ -24,3 +24,7 @@ class Example:
     split: str
     description_dir: Path | None = None
     """BIRD's folder of column descriptions, None where there is none."""
+    position: int = -1
+    """Place in the split's file, from 0, questions that the reader leaves out counted."""
+    tables_path: Path | None = None
+    """tables.json with the names and foreign keys of the databases, None where there is none."""

@@ -2,6 +2,7 @@
 
     ROOT/dev.json, ROOT/train_spider.json               db_id, question, query (and parses that are not read)
     ROOT/database/DB/DB.sqlite
+    ROOT/tables.json                                    names and foreign keys; only exact match needs it
 
 train_spider_min.json, the same without the parses, is read where train_spider.json is absent. A question's
 id is its position in the file, as in the official evaluation. Spider has no evidence; its difficulty is
@@ -32,6 +33,7 @@ def load_spider(root: Path | str, split: str) -> list[Example]:
     names = _FILES.get(split, (f"{split}.json",))
     questions = first_existing([root / name for name in names], f"Spider's {split} questions")
     databases = first_existing([root / "database"], "Spider's databases")
+    tables = root / "tables.json"
     examples: list[Example] = []
     missing: Counter[str] = Counter()
     for index, record in enumerate(read_records(questions)):
@@ -50,6 +52,8 @@ def load_spider(root: Path | str, split: str) -> list[Example]:
                 difficulty="",
                 db_path=db_path,
                 split=split,
+                position=index,
+                tables_path=tables if tables.exists() else None,
             )
         )
     if missing:

@@ -19,7 +19,7 @@ def test_flat_layout(tmp_path: Path) -> None:
             question_id="7", db_id="shop", question="How many?", evidence="all of them",
             gold_sql="SELECT count(*) FROM t", difficulty="simple", split="dev",
             db_path=databases / "shop" / "shop.sqlite",
-            description_dir=databases / "shop" / "database_description",
+            description_dir=databases / "shop" / "database_description", position=0,
         )
     ]  # fmt: skip
 

@@ -17,6 +17,7 @@ def test_dev(tmp_path: Path) -> None:
         Example(
             question_id="0", db_id="shop", question="How many?", evidence="", difficulty="",
             gold_sql="SELECT count(*) FROM t", split="dev", db_path=tmp_path / "database" / "shop" / "shop.sqlite",
+            position=0,
         )
     ]  # fmt: skip
 
@@ -53,3 +54,10 @@ def test_reads_the_real_data(shared_data: Path, caplog: pytest.LogCaptureFixture
     assert (len(train), len({example.db_id for example in train})) == (6904, 138)
     assert "skipped 96 questions" in caplog.text
     assert "baseball_1 (82), soccer_1 (14)" in caplog.text
+
+
+def test_tables_json_and_places_in_the_file(tmp_path: Path) -> None:
+    make_spider(tmp_path, [{**RECORD, "db_id": "lost"}, RECORD])
+    (tmp_path / "tables.json").write_text("[]")
+    (example,) = load("spider", tmp_path, "dev")
+    assert (example.position, example.tables_path) == (1, tmp_path / "tables.json")

@@ -1,0 +1,26 @@
+"""One entry of the table of metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from serl.evaluate.judged import Judged, Score
+
+
+def as_it_is(sql: str) -> str:
+    """The text unchanged."""
+    return sql
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A function from one judged question to its score, and what its caller must know of it."""
+
+    score: Callable[[Judged], Score]
+    executes: bool = True
+    """Whether it needs gold's result; if so, it is not asked about a question whose gold did not run."""
+    alone: bool = False
+    """Whether nothing else may run meanwhile: for timings."""
+    text: Callable[[str], str] = as_it_is
+    """What it runs in place of gold and of the prediction; run up front, so that its own calls find the outcomes."""
