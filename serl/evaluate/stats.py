@@ -1,4 +1,4 @@
-"""Estimates with intervals for evaluation: proportions, and means over questions.
+"""Estimates with intervals for evaluation: proportions, means over questions, and differences of two systems.
 
 The unit is the question. Samples of one question are not independent of each other, so a mean over
 samples is taken inside each question first and the interval comes from resampling questions.
@@ -61,9 +61,24 @@ def bootstrap_mean(
     values_Q = np.asarray(values, dtype=np.float64)
     generator = np.random.default_rng(seed)
     picks_RQ = generator.integers(0, len(values_Q), size=(resamples, len(values_Q)))
-    tail = (1 - level) / 2
-    low, high = np.quantile(values_Q[picks_RQ].mean(axis=1), [tail, 1 - tail])
-    return Estimate(float(values_Q.mean()), float(low), float(high), len(values_Q))
+    return Estimate(float(values_Q.mean()), *_percentiles(values_Q[picks_RQ].mean(axis=1), level), len(values_Q))
+
+
+def bootstrap_ratio(
+    groups: Sequence[tuple[float, int]], seed: int = 0, resamples: int = 2000, level: float = 0.95
+) -> Estimate:
+    """Mean over questions that come in groups (turns of an interaction): (sum of values, number of questions) each.
+
+    Groups are resampled, not questions, so that questions which stand and fall together do not count as independent.
+    `n` of the estimate is the number of questions. Raises ValueError when there is no question.
+    """
+    sums_G = np.asarray([total for total, _ in groups], dtype=np.float64)
+    sizes_G = np.asarray([size for _, size in groups], dtype=np.int64)
+    if not groups or (sizes_G < 1).any():
+        raise ValueError("a mean over groups needs a group, and a question in each")
+    picks_RG = np.random.default_rng(seed).integers(0, len(groups), size=(resamples, len(groups)))
+    means_R = sums_G[picks_RG].sum(axis=1) / sizes_G[picks_RG].sum(axis=1)
+    return Estimate(float(sums_G.sum() / sizes_G.sum()), *_percentiles(means_R, level), int(sizes_G.sum()))
 
 
 def mean_at_n(correct: Sequence[Sequence[bool]], seed: int = 0) -> Estimate:
@@ -75,3 +90,9 @@ def mean_at_n(correct: Sequence[Sequence[bool]], seed: int = 0) -> Estimate:
     if any(not samples for samples in correct):
         raise ValueError("a question without samples has no accuracy; leave it out first")
     return bootstrap_mean([sum(samples) / len(samples) for samples in correct], seed)
+
+
+def _percentiles(values_R: np.ndarray, level: float) -> tuple[float, float]:
+    tail = (1 - level) / 2
+    low, high = np.quantile(values_R, [tail, 1 - tail])
+    return float(low), float(high)

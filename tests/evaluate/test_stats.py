@@ -1,6 +1,6 @@
 import pytest
 
-from serl.evaluate.stats import bootstrap_mean, mean_at_n, wilson
+from serl.evaluate.stats import bootstrap_mean, bootstrap_ratio, mean_at_n, wilson
 
 
 def test_wilson_of_8_in_10_is_the_textbook_interval():
@@ -47,3 +47,29 @@ def test_bootstrap_is_the_same_for_the_same_seed_and_covers_the_mean():
 def test_bootstrap_of_equal_values_has_no_width():
     estimate = bootstrap_mean([0.5] * 7)
     assert (estimate.low, estimate.value, estimate.high) == (0.5, 0.5, 0.5)
+
+
+def test_ratio_weighs_questions_the_same_and_resamples_groups():
+    # 2 of 2 and 1 of 4: three of six questions, where the mean of the two shares would be 0.625.
+    estimate = bootstrap_ratio([(2, 2), (1, 4)])
+    assert (estimate.value, estimate.n) == (0.5, 6)
+    # Two groups drawn from two: both the first (a quarter of the time) 1, both the second 0.25.
+    assert (estimate.low, estimate.high) == (0.25, 1.0)
+
+
+def test_interval_of_a_ratio_is_of_the_ratio_not_of_the_groups_shares():
+    estimate = bootstrap_ratio([(1, 1)] * 5 + [(0, 9)] * 5)
+    assert estimate.value == 0.1
+    # k of ten picks are groups of one: the ratio is k / (k + 9 (10 − k)), and 95% of the binomial's k are 2 to 8.
+    assert (estimate.low, estimate.high) == (pytest.approx(2 / 74), pytest.approx(8 / 26))
+
+
+def test_ratio_of_groups_of_one_is_the_mean():
+    values = [0.0, 1.0, 1.0, 0.5]
+    assert bootstrap_ratio([(value, 1) for value in values], seed=5) == bootstrap_mean(values, seed=5)
+
+
+@pytest.mark.parametrize("groups", [[], [(0, 0)]])
+def test_ratio_refuses_groups_without_questions(groups):
+    with pytest.raises(ValueError, match="group"):
+        bootstrap_ratio(groups)
