@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from serl.sql.compare import bird_ex, strict
 from serl.sql.compare.matching import rows_close
 from serl.sql.compare.similarity import similarity
+from serl.sql.compare.spider import same_result
 from serl.sql.outcome import Outcome, Status
 
 
@@ -37,6 +38,10 @@ COMPARATORS = {
     "strict": Comparator(
         lambda pred, gold, ordered: strict(pred, gold, ordered).match,
         frozenset({"names", "integers as floats", "row order", "float noise"}),
+    ),
+    "spider_ex": Comparator(
+        lambda pred, gold, ordered: same_result(pred, gold, ordered).match,
+        frozenset({"names", "integers as floats", "row order", "column order"}),
     ),
     "similarity": Comparator(
         lambda pred, gold, ordered: similarity(pred, gold) == 1.0,

@@ -8,6 +8,9 @@
     em                         Spider's exact match by clauses
     em_compat                  the same with "value" in predictions read as "1", as the official script does
     strict                     equal multisets of rows, column count and order respected: what rewards are made of
+    soft_f1                    BIRD's: cells found, rows paired by position
+    soft_f1_order_free         the same with rows paired as well as can be
+    ves, r_ves                 BIRD's efficiency scores, from timed runs: on an idle machine only
 """
 
 from __future__ import annotations
@@ -18,8 +21,12 @@ from functools import partial
 from serl.evaluate.metrics.bird_ex import bird_ex
 from serl.evaluate.metrics.em import em
 from serl.evaluate.metrics.metric import Metric
+from serl.evaluate.metrics.r_ves import r_ves
+from serl.evaluate.metrics.soft_f1 import soft_f1
+from serl.evaluate.metrics.soft_f1_order_free import soft_f1_order_free
 from serl.evaluate.metrics.spider_ex import spider_ex_metric
 from serl.evaluate.metrics.strict import strict
+from serl.evaluate.metrics.ves import ves
 
 __all__ = ["METRICS", "Metric"]
 
@@ -32,4 +39,8 @@ METRICS: Mapping[str, Metric] = {
     "em": Metric(em, executes=False),
     "em_compat": Metric(partial(em, compat=True), executes=False),
     "strict": Metric(strict),
+    "soft_f1": Metric(soft_f1),
+    "soft_f1_order_free": Metric(soft_f1_order_free),
+    "ves": Metric(ves, alone=True),
+    "r_ves": Metric(r_ves, alone=True),
 }
