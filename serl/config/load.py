@@ -63,6 +63,8 @@ RANGES = {
     "hindsight.teacher.decay": (0.0, 1.0),
     "train.steps": (0, None),
     "train.lr": (0.0, None),
+    "train.warmup_steps": (0, None),
+    "train.lr_decay_steps": (1, None),
     "train.clip_eps": (0.0, None),
     "train.kl_beta": (0.0, None),
     "train.grad_clip": (0.0, None),

@@ -109,6 +109,7 @@ class TrainConfig:
     score_first: bool = False
     lr: float = 1e-6  # AdamW, constant after warm-up
     warmup_steps: int = 0
+    lr_decay_steps: int | None = None  # updates until the rate has fallen to 0 on a line; None: it never falls
     weight_decay: float = 0.0
     grad_clip: float = 1.0
     clip_eps: float = 0.2  # epsilon_p of the clipped surrogate

@@ -17,6 +17,12 @@ def constant_with_warmup(warmup_steps: int) -> Callable[[int], float]:
     return lambda step: min(1.0, (step + 1) / (warmup_steps + 1))
 
 
+def linear_decay(decay_steps: int, warmup_steps: int = 0) -> Callable[[int], float]:
+    """Linear warm-up, then a line from 1 down to 0, which it reaches after `decay_steps` steps in all."""
+    warmup = constant_with_warmup(warmup_steps)
+    return lambda step: min(warmup(step), max(0.0, 1.0 - step / decay_steps))
+
+
 def cosine_with_warmup(steps: int, warmup: float, floor: float = 0.05) -> Callable[[int], float]:
     """Linear warm-up over a share of `steps`, then half a cosine down to `floor`."""
     rise = max(1, round(warmup * steps))

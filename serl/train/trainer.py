@@ -26,7 +26,7 @@ from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
 from serl.train import checkpoint
 from serl.train.advantages import group_advantages
-from serl.train.engine import TorchEngine, constant_with_warmup
+from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
 from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
 from serl.train.records import record
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
@@ -46,8 +46,9 @@ class Trainer:
         self.train_split = bench.preparer.load_split(self.config.data.train_split, self.config.data.max_train)
         self.teacher = Teacher(bench.model, self.config.hindsight.teacher)
         self.reference = bench.frozen_copy() if options.kl_beta > 0.0 else None
-        self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip,
-                                  constant_with_warmup(options.warmup_steps))
+        schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
+                    else linear_decay(options.lr_decay_steps, options.warmup_steps))
+        self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule)
         if self.config.hindsight.lambda0 and frame("text", bench.encode, self.config.hindsight.budget) is None:
             raise InputError(f"config: hindsight.budget {self.config.hindsight.budget} does not hold the frame of a "
                              "hindsight text; raise it, or set hindsight.lambda0 to 0 for plain GRPO")
