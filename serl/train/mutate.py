@@ -1,7 +1,8 @@
 """Plausible wrong versions of a query, and queries that look a value up: raw material of warm-start traces.
 
 Each mutation changes one thing in the parsed tree, as models err: the case of a literal, a comparison, an
-aggregate, a column of the same table, a forgotten condition, a column that does not exist.
+aggregate, a column of the same table or of a table that is not in the query, a forgotten condition, a column that does
+not exist, a name that two tables have.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ def mutations(sql: str, schema: Schema, random: Random) -> Iterator[str]:
         tree = sqlglot.parse_one(sql, dialect="sqlite")
     except sqlglot.errors.SqlglotError:
         return
-    kinds: list[Callable] = [_recase, _compare, _aggregate, _column, _forget, _misspell]
+    kinds: list[Callable] = [_recase, _compare, _aggregate, _column, _forget, _misspell, _stray, _unqualify]
     random.shuffle(kinds)
     for kind in kinds:
         changed = tree.copy()
@@ -114,6 +115,30 @@ def _misspell(tree: exp.Expression, schema: Schema, random: Random) -> bool:
     node = random.choice(columns)
     name = f"{node.name}s" if not node.name.endswith("s") else node.name[:-1]
     node.set("this", exp.to_identifier(name, quoted=_needs_quotes(name)))
+    return True
+
+
+def _stray(tree: exp.Expression, schema: Schema, random: Random) -> bool:
+    """A column of a table that is not in the query."""
+    used = {node.name for node in tree.find_all(exp.Table)}
+    near = {name.lower() for table in used for name in schema.get(table, ())}
+    far = [name for table, names in schema.items() if table not in used for name in names if name.lower() not in near]
+    columns = list(tree.find_all(exp.Column))
+    if not far or not columns:
+        return False
+    name = random.choice(far)
+    random.choice(columns).set("this", exp.to_identifier(name, quoted=_needs_quotes(name)))
+    return True
+
+
+def _unqualify(tree: exp.Expression, schema: Schema, random: Random) -> bool:
+    """A column without its table, where two tables of the query have one of that name."""
+    tables = {node.name for node in tree.find_all(exp.Table)}
+    columns = [node for node in tree.find_all(exp.Column) if node.table and sum(
+        node.name.lower() in (name.lower() for name in schema.get(table, ())) for table in tables) > 1]
+    if not columns:
+        return False
+    random.choice(columns).set("table", None)
     return True
 
 

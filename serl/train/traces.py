@@ -4,7 +4,8 @@
     probe     look a value up, answer, solution          correct   wrong query, answer, solution
 
 Every answer is the database's own. The wrong query of `correct` is context, not a target: the policy learns
-to correct it, not to make it. Some traces show the teacher's view instead, so that its context is in the
+to correct it, not to make it. Mostly it is one whose answer shows that it is wrong (an error, no row, nothing but NULL or
+0): else the policy would learn to distrust every answer, and change right queries into wrong ones. Some traces show the teacher's view instead, so that its context is in the
 distribution of the weights it starts from: the target is gold's action behind the empty frame, behind what
 the database answered to gold, or behind what it answered to a wrong query.
 """
@@ -18,12 +19,14 @@ from serl.agent.grammar import Kind, write
 from serl.config import Config
 from serl.hindsight.context import Hindsight, frame, make_hindsight, teacher_input
 from serl.sql.compare import is_ordered, strict
-from serl.sql.outcome import Outcome
+from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
 from serl.task import Question
 from serl.train.mutate import Schema, mutations, probes
 
 PLANS = (("direct", 0.4), ("check", 0.25), ("probe", 0.1), ("correct", 0.25))
+SHOWN = 0.85  # share of the wrong queries whose answer shows it, where there is such a one
+CANDIDATES = 5  # wrong queries that are tried for a question
 
 
 @dataclass(frozen=True)
@@ -81,15 +84,15 @@ class TraceWriter:
         """For each question one mutation of gold whose result differs from gold's, if there is one."""
         candidates = [(number, sql) for number, (question, random) in enumerate(zip(questions, randoms))
                       for sql in list(mutations(question.example.gold_sql, self.schemas[question.example.db_id],
-                                                random))[:3]]
+                                                random))[:CANDIDATES]]
         outcomes = self.sandbox.run_many([(questions[n].example.db_path, sql) for n, sql in candidates])
-        wrong: list[str | None] = [None] * len(questions)
+        found: list[dict[bool, str]] = [{} for _ in questions]  # by whether the answer shows it
         for (number, sql), outcome in zip(candidates, outcomes):
             question = questions[number]
-            same = strict(outcome, question.gold, is_ordered(question.example.gold_sql)).match
-            if wrong[number] is None and not same:
-                wrong[number] = sql
-        return wrong
+            if not strict(outcome, question.gold, is_ordered(question.example.gold_sql)).match:
+                found[number].setdefault(_shows(outcome), sql)
+        return [wrong.get(random.random() < SHOWN) or next(iter(wrong.values()), None)
+                for wrong, random in zip(found, randoms)]
 
     def _plan(self, question: Question, wrong: str | None, random: Random) -> "_Plan":
         gold = question.example.gold_sql
@@ -142,6 +145,11 @@ class TraceWriter:
         if hindsight is None:
             raise ValueError("hindsight.budget does not hold the empty frame")
         return hindsight
+
+
+def _shows(outcome: Outcome) -> bool:
+    """Whether an answer looks wrong on its face: it failed, or has nothing but NULL or 0."""
+    return outcome.status is not Status.OK or not any(cell for row in outcome.rows for cell in row)
 
 
 @dataclass(frozen=True)

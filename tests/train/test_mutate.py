@@ -24,6 +24,13 @@ def test_each_kind_of_mistake_occurs():
     assert any("MAX(circuit_id)" in sql or "MAX(id)" in sql or "MAX(name)" in sql for sql in found)  # another column
 
 
+def test_a_stray_column_and_an_ambiguous_one():
+    found = all_mutations("SELECT circuit.country FROM race JOIN circuit ON race.circuit_id = circuit.id")
+    assert 'SELECT circuit."Order Date" FROM race JOIN circuit ON race.circuit_id = circuit.id' in found
+    assert "SELECT circuit.country FROM race JOIN circuit ON race.circuit_id = id" in found
+    assert not any(sql.startswith("SELECT country") for sql in found), "only one of the tables has a country"
+
+
 def test_a_mutation_is_never_the_query_itself():
     for sql in ("SELECT name FROM race", "SELECT COUNT(*) FROM race WHERE laps >= 3"):
         assert sql not in all_mutations(sql)
@@ -32,7 +39,7 @@ def test_a_mutation_is_never_the_query_itself():
 def test_joins_take_the_other_column_from_the_same_table():
     found = all_mutations("SELECT circuit.country FROM race JOIN circuit ON race.circuit_id = circuit.id")
     assert "SELECT circuit.name FROM race JOIN circuit ON race.circuit_id = circuit.id" in found
-    assert not any("circuit.laps" in sql for sql in found)
+    assert not any("circuit.laps" in sql for sql in found), "a column of the other table is no answer of this kind"
 
 
 def test_the_same_seed_gives_the_same_mistakes():
