@@ -4,10 +4,11 @@
     probe     look a value up, answer, solution          correct   wrong query, answer, solution
 
 Every answer is the database's own. The wrong query of `correct` is context, not a target: the policy learns
-to correct it, not to make it. Mostly it is one whose answer shows that it is wrong (an error, no row, nothing but NULL or
-0): else the policy would learn to distrust every answer, and change right queries into wrong ones. Some traces show the teacher's view instead, so that its context is in the
-distribution of the weights it starts from: the target is gold's action behind the empty frame, behind what
-the database answered to gold, or behind what it answered to a wrong query.
+to correct it, not to make it. Mostly it is one whose answer shows that it is wrong (an error, no row, nothing
+but NULL or 0): else the policy would learn to distrust every answer, and change right queries into wrong ones.
+Some traces show the teacher's view instead, so that its context is in the distribution of the weights it starts
+from: the target is gold's action behind the empty frame, behind what the database answered to gold, or behind
+what it answered to a wrong query.
 """
 
 from collections.abc import Sequence

@@ -48,7 +48,8 @@ def test_targets_are_the_gold_solution_and_never_a_wrong_query(written):
 def test_the_database_shows_most_wrong_queries_to_be_wrong(written):
     bench, _, _, traces = written
     answers = [text(bench, trace.ids).split("<observation>")[1] for _, trace in traces if trace.kind == "correct"]
-    shown = [answer.strip().startswith(("error", "0 rows")) or answer.split("\n")[3] in ("0", "NULL") for answer in answers]
+    shown = [answer.strip().startswith(("error", "0 rows")) or answer.split("\n")[3] in ("0", "NULL")
+             for answer in answers]
     assert 0.7 < sum(shown) / len(shown) < 0.97
 
 
