@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from serl.config.options import Config
+from serl.config.options import Config, TrainConfig
 from serl.errors import InputError
 from serl.select import SELECTORS
 
@@ -28,9 +28,16 @@ CHOICES = {
     "agent.prompt": ("full", "brief"),
     "reward": ("serl",),
     "hindsight.level": ("exec",),
-    "hindsight.schedule": ("linear", "constant"),
+    "hindsight.schedule": ("linear", "constant", "fraction"),
+    "hindsight.gap": ("teacher_student", "hindsight_only"),
+    "hindsight.map": ("clip", "tanh", "logsym"),
+    "hindsight.normalize": ("none", "center", "mean1"),
+    "hindsight.sign_scope": ("both", "negative", "positive"),
+    "hindsight.mask": ("action", "sql_only", "final_only", "all", "none"),
     "hindsight.teacher.mode": ("periodic", "ema", "frozen", "live"),
-    "train.reduction": ("token_mean", "seq_sum"),
+    "train.loss": ("grpo", "dapo", "dr_grpo", "gspo", "cispo"),
+    "train.tis": ("off", "token", "sequence", "mask"),
+    "train.reduction": ("token_mean", "seq_sum", "seq_mean"),
     "sft.schedule": ("cosine", "constant"),
     "sft.precision": ("float32", "bfloat16"),
     "tracking.wandb": ("auto", "online", "offline", "disabled"),
@@ -59,6 +66,8 @@ RANGES = {
     "hindsight.eps_high": (0.0, None),
     "hindsight.budget": (1, None),
     "hindsight.decay_updates": (1, None),
+    "hindsight.decay_fraction": (0.0, 1.0),
+    "hindsight.warmup_updates": (0, None),
     "hindsight.teacher.sync_every": (1, None),
     "hindsight.teacher.decay": (0.0, 1.0),
     "train.steps": (0, None),
@@ -66,6 +75,10 @@ RANGES = {
     "train.warmup_steps": (0, None),
     "train.lr_decay_steps": (1, None),
     "train.clip_eps": (0.0, None),
+    "train.clip_low": (0.0, 1.0),
+    "train.clip_high": (0.0, None),
+    "train.tis_cap": (1.0, None),
+    "train.tis_floor": (0.0, 1.0),
     "train.kl_beta": (0.0, None),
     "train.grad_clip": (0.0, None),
     "train.advantage_eps": (0.0, None),
@@ -82,6 +95,9 @@ RANGES = {
     "eval.untrained": (0, None),
     "eval.batch_size": (1, None),
 }
+
+# The reduction that a loss is defined by; grpo goes with any.
+REDUCTIONS = {"dapo": "token_mean", "cispo": "token_mean", "dr_grpo": "seq_sum", "gspo": "seq_mean"}
 
 
 def load_config(path: Path | str | None, overrides: list[tuple[str, str]] = ()) -> Config:
@@ -130,6 +146,26 @@ def validate(config: Config) -> None:
     for dotted in ("rollout.temperature", "eval.temperature"):
         if not _get(config, dotted) > 0:
             raise InputError(f"config: {dotted} is {_get(config, dotted)}; it must be above 0")
+    _validate_loss(config.train)
+    _validate_schedule(config)
+
+
+def _validate_loss(train: TrainConfig) -> None:
+    needed = REDUCTIONS.get(train.loss, train.reduction)
+    if train.reduction != needed:
+        raise InputError(f"config: train.loss {train.loss} needs train.reduction {needed}, not {train.reduction}")
+    if train.dual_clip is not None and not train.dual_clip > 1:
+        raise InputError(f"config: train.dual_clip is {train.dual_clip}; it must be above 1")
+    if train.dual_clip is not None and train.loss == "cispo":
+        raise InputError("config: train.dual_clip has nothing to bound in cispo, whose weights are clipped on both "
+                         "signs; leave it null")
+
+
+def _validate_schedule(config: Config) -> None:
+    hindsight, total = config.hindsight, config.train.steps * config.train.updates_per_batch
+    if hindsight.schedule == "fraction" and total and hindsight.decay_fraction * total <= hindsight.warmup_updates:
+        raise InputError(f"config: hindsight.decay_fraction {hindsight.decay_fraction} of {total} updates leaves "
+                         f"nothing after hindsight.warmup_updates {hindsight.warmup_updates}")
 
 
 def _read_tree(path: Path) -> dict:

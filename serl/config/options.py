@@ -90,11 +90,18 @@ class HindsightConfig:
 
     level: str = "exec"  # exec: status, shape, first rows, engine message
     budget: int = 256  # tokens of one hindsight text
-    lambda0: float = 0.5  # strength at update 0
-    schedule: str = "linear"  # linear | constant
+    lambda0: float = 0.5  # strength at update 0, or after the warm-up
+    schedule: str = "linear"  # linear | constant | fraction (see serl.hindsight.schedule)
     decay_updates: int = 50  # updates until lambda reaches 0 (linear)
+    decay_fraction: float = 0.5  # share of the run's updates until lambda reaches 0 (fraction)
+    warmup_updates: int = 0  # updates in which lambda first rises from 0
     eps_low: float = 0.2  # factor is at least 1 - eps_low before mixing
     eps_high: float = 0.2  # factor is at most 1 + eps_high before mixing
+    gap: str = "teacher_student"  # teacher_student (the paper's) | hindsight_only: teacher with against without it
+    map: str = "clip"  # clip (the paper's) | tanh | logsym: from evidence to factor (serl.hindsight.maps)
+    normalize: str = "none"  # none | center (evidence) | mean1 (factors), a trajectory (serl.hindsight.normalize)
+    sign_scope: str = "both"  # both | negative | positive: sign of the advantages that are re-weighted
+    mask: str = "action"  # action (the paper's) | sql_only | final_only | all | none (serl.hindsight.masks)
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
 
 
@@ -112,9 +119,16 @@ class TrainConfig:
     lr_decay_steps: int | None = None  # updates until the rate has fallen to 0 on a line; None: it never falls
     weight_decay: float = 0.0
     grad_clip: float = 1.0
-    clip_eps: float = 0.2  # epsilon_p of the clipped surrogate
+    loss: str = "grpo"  # grpo | dapo | dr_grpo | gspo | cispo (a file each in serl.train.losses)
+    clip_eps: float = 0.2  # epsilon_p: bounds of the ratio in grpo and dr_grpo, the lower one in dapo
+    clip_low: float | None = None  # ratios are clipped below 1 - clip_low; null: the loss's own
+    clip_high: float | None = None  # ratios are clipped above 1 + clip_high; null: the loss's own
+    dual_clip: float | None = None  # bound of the ratio where the advantage is negative, above 1 (3 in its paper)
+    tis: str = "off"  # off | token | sequence | mask: sampler against trainer (serl.train.losses.importance)
+    tis_cap: float = 2.0  # such a weight is at most this
+    tis_floor: float = 0.5  # mask: a token whose weight is below this, or above the cap, is left out
     kl_beta: float = 0.0  # k3 KL to the starting policy; not reweighted
-    reduction: str = "token_mean"  # token_mean | seq_sum (the paper's Eq. 5)
+    reduction: str = "token_mean"  # token_mean | seq_sum (the paper's Eq. 5) | seq_mean (see serl.train.losses.grpo)
     advantage_eps: float = 1e-6  # epsilon_A
     micro_tokens: int = 16_384  # tokens encoded in one forward/backward
     save_every: int = 5  # steps between checkpoints

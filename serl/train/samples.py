@@ -12,6 +12,8 @@ import torch
 from serl.agent.trajectory import Trajectory
 from serl.config import Config, HindsightConfig
 from serl.hindsight.context import make_hindsight, teacher_input
+from serl.hindsight.gaps import hindsight_only, teacher_student
+from serl.hindsight.masks import scope_mask
 from serl.hindsight.weights import token_weights
 from serl.reward.panel import Reward
 from serl.train.scoring import Tail, score
@@ -25,6 +27,7 @@ class Sample:
     reward: Reward | None
     advantage: float
     teacher: torch.Tensor  # teacher's log-probs [T]
+    unaided: torch.Tensor  # teacher's log-probs without hindsight [T]; only for the gap `hindsight_only`
     hindsight_mask: torch.Tensor  # m without finiteness [T]
     weight: torch.Tensor  # ω [T]
     student: torch.Tensor | None = None  # old policy's log-probs [T]; None: nobody asked for them yet
@@ -34,7 +37,8 @@ class Sample:
     def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float) -> "Sample":
         """A sample that no model has scored yet: weight 1, no hindsight."""
         size = len(trajectory)
-        return cls(trajectory, reward, advantage, teacher=torch.full((size,), float("nan")),
+        unscored = torch.full((size,), float("nan"))
+        return cls(trajectory, reward, advantage, teacher=unscored, unaided=unscored,
                    hindsight_mask=torch.zeros(size, dtype=torch.bool), weight=torch.ones(size))
 
     @property
@@ -46,6 +50,11 @@ class Sample:
     def tail(self) -> Tail:
         """What is scored. The prompt's last token counts as the row's own: its logits predict the first sampled one."""
         return Tail(self.trajectory.token_ids, self.first, self.first - 1)
+
+    @property
+    def sampler(self) -> torch.Tensor:
+        """The sampler's log-probs [T]: NaN for context tokens."""
+        return torch.tensor([float("nan") if value is None else value for value in self.trajectory.sampler_logprobs])
 
     def aligned(self, logp: torch.Tensor) -> torch.Tensor:
         """Log-probs of the tail as [T]: NaN for context tokens."""
@@ -69,7 +78,8 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
                 ) -> tuple[list[Sample], int]:
     """Samples with the teacher's log-probs, and how many turns with SQL got no hindsight for want of room.
 
-    At λ = 0 no teacher forward runs, and none runs for a trajectory with A = 0.
+    At λ = 0 no teacher forward runs, and none runs for a trajectory with A = 0. The gap `hindsight_only` takes one more
+    pass of the teacher, over whole trajectories without hindsight.
     """
     if lam == 0.0:
         return list(samples), 0
@@ -94,22 +104,22 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
     for (index, (start, end), _), logp in zip(branches, scores):
         teacher[index][start:end] = logp
         has_hindsight[index][start:end] = True
-    return [replace(sample, teacher=logp, hindsight_mask=mask & _actions(sample))
-            for sample, logp, mask in zip(samples, teacher, has_hindsight)], skipped
+    unaided = [sample.unaided for sample in samples]
+    if config.hindsight.gap == "hindsight_only":
+        hinted = [index for index, mask in enumerate(has_hindsight) if mask.any()]
+        for index, logp in zip(hinted, _score(model, [samples[index] for index in hinted], config)):
+            unaided[index] = logp
+    return [replace(sample, teacher=logp, unaided=plain,
+                    hindsight_mask=mask & scope_mask(sample.trajectory, config.hindsight.mask))
+            for sample, logp, plain, mask in zip(samples, teacher, unaided, has_hindsight)], skipped
 
 
 def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightConfig) -> Sample:
     """The sample with the old policy's log-probs `student` [T] and the ω that follows from them."""
-    advantage = torch.full_like(student, sample.advantage)
-    weight = token_weights(advantage, student, sample.teacher, sample.hindsight_mask, lam, options.eps_low,
-                           options.eps_high)
+    gap = (hindsight_only(sample.teacher, sample.unaided) if options.gap == "hindsight_only"
+           else teacher_student(student, sample.teacher))
+    weight = token_weights(torch.full_like(gap, sample.advantage), gap, sample.hindsight_mask, lam, options)
     return replace(sample, student=student, weight=weight)
-
-
-def _actions(sample: Sample) -> torch.Tensor:
-    loss_mask, action_mask = (torch.tensor(mask, dtype=torch.bool)
-                              for mask in (sample.trajectory.loss_mask, sample.trajectory.action_mask))
-    return loss_mask & action_mask
 
 
 def _score(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:

@@ -19,8 +19,8 @@ from serl.agent.rollout import Job, RolloutResult, rollout
 from serl.errors import InputError
 from serl.evaluate.stage import evaluate_stage
 from serl.hindsight.context import frame
+from serl.hindsight.schedule import lambda_at
 from serl.hindsight.teacher import Teacher
-from serl.hindsight.weights import lambda_at
 from serl.reward.panel import reward
 from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
@@ -83,8 +83,8 @@ class Trainer:
             result = self.roll_out(step, questions)
         with clock("time/score"):
             samples = self.judge(result, questions)
-        lam = lambda_at(self.updates, self.config.hindsight.lambda0, self.config.hindsight.schedule,
-                        self.config.hindsight.decay_updates)
+        lam = lambda_at(self.updates, self.config.hindsight,
+                        self.config.train.steps * self.config.train.updates_per_batch)
         with clock("time/teacher"):
             samples, skipped = add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config)
         metrics = {"hindsight/lambda": lam, "hindsight/skipped_turns": skipped,
@@ -121,7 +121,8 @@ class Trainer:
             rewards = [reward(trajectory, question.gold, question.example.gold_sql, self.config.reward)
                        for trajectory in group]
             advantages = group_advantages([scored and scored.total for scored in rewards],
-                                          self.config.train.advantage_eps)
+                                          self.config.train.advantage_eps,
+                                          standardize=self.config.train.loss != "dr_grpo")
             samples += [Sample.of(*row) for row in zip(group, rewards, advantages)]
         if self.reference is not None:
             samples = add_reference(self.reference, samples, self.config)

@@ -6,15 +6,23 @@ import torch
 
 from serl.config import Config
 from serl.train.engine import TorchEngine
-from serl.train.losses import grpo_loss
+from serl.train.losses import k3_loss, policy_loss, row_share, sampler_correction
 from serl.train.samples import Sample, weigh
 from serl.train.scoring import logprobs, micro_batches
+
+# Sums that losses return → metrics, as means over the loss tokens that were encoded. Those that a setting does not
+# have are left out; the others are there for an empty batch too.
+TOKEN_MEANS = {"clipped": "ratio/clip_fraction", "clipped_low": "ratio/clip_low", "clipped_high": "ratio/clip_high",
+               "clipped_dual": "ratio/clip_dual", "kl_old": "kl/old", "kl_ref": "kl", "mismatch_k1": "mismatch/k1",
+               "mismatch_k3": "mismatch/k3", "mismatch_unknown": "mismatch/unknown", "tis_weight": "tis/weight_mean",
+               "tis_limited": "tis/limited"}
+OPTIONAL = ("clipped_dual", "kl_ref", "tis_weight", "tis_limited")
 
 
 def denominator(samples: Sequence[Sample], reduction: str) -> float:
     """Z of the whole optimizer batch: its loss tokens, or its trajectories. Infrastructure failures are out."""
     scored = [sample for sample in samples if sample.reward is not None]
-    if reduction == "seq_sum":
+    if reduction in ("seq_sum", "seq_mean"):
         return float(max(1, len(scored)))
     return float(max(1, sum(sample.trajectory.loss_tokens for sample in scored)))
 
@@ -35,7 +43,7 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
               if sample.reward is not None and (sample.advantage != 0.0 or options.kl_beta > 0.0)]
     engine.model.train()
     engine.zero_grad()
-    sums: dict[str, float] = {"loss": 0.0, "clipped": 0.0, "kl_old": 0.0}
+    sums: dict[str, float] = {}
     tokens = 0
     tails = [samples[index].tail for index in active]
     for batch in micro_batches(tails, options.micro_tokens, config.model.shared_prefix):
@@ -48,19 +56,17 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
         for name, value in {"loss": loss.detach(), **metrics}.items():
             sums[name] = sums.get(name, 0.0) + float(value)
     grad_norm = engine.step() if active else 0.0
-    result = {"loss": sums["loss"], "grad_norm": grad_norm, "lr": engine.lr,
-              "ratio/clip_fraction": sums["clipped"] / max(1, tokens),
-              "kl/old": sums["kl_old"] / max(1, tokens)}
-    if "kl_ref" in sums:
-        result["kl"] = sums["kl_ref"] / max(1, tokens)
-    return result, samples
+    per_token = {name: sums.get(key, 0.0) / max(1, tokens) for key, name in TOKEN_MEANS.items()
+                 if key in sums or key not in OPTIONAL}
+    return {"loss": sums.get("loss", 0.0), "grad_norm": grad_norm, "lr": engine.lr, **per_token}, samples
 
 
 def micro_loss(model, samples: Sequence[Sample], lam: float, config: Config, total: float
                ) -> tuple[torch.Tensor, dict[str, torch.Tensor], list[Sample]]:
     """Loss of a micro-batch with the batch's denominator, its diagnostics' sums, and its samples with log-probs.
 
-    The tokens of all rows stand behind one another, [N]: the loss is a sum over tokens, so rows do not matter.
+    The tokens of all rows stand behind one another, [N]. A loss or a weight that needs a whole trajectory finds it by
+    its row: a micro-batch never splits one.
     """
     logps = logprobs(model, [sample.tail for sample in samples], config.rollout.temperature,
                      config.model.shared_prefix)
@@ -70,10 +76,21 @@ def micro_loss(model, samples: Sequence[Sample], lam: float, config: Config, tot
     def flat(rows: Iterable[torch.Tensor]) -> torch.Tensor:
         return torch.cat(list(rows)).to(model.device)
 
+    options = config.train
+    logp_N = torch.cat(logps)
     mask_N = flat(torch.tensor(s.trajectory.loss_mask[s.first:], dtype=torch.bool) for s in samples)
+    row_N = flat(torch.full((len(logp),), row) for row, logp in enumerate(logps))
     old_N = flat(s.student[s.first:] for s in samples)
+    sampler_N = flat(s.sampler[s.first:] for s in samples)
     advantage_N = flat(s.advantage * s.weight[s.first:] for s in samples)
-    reference_N = flat(s.reference[s.first:] for s in samples) if config.train.kl_beta > 0.0 else None
-    loss, metrics = grpo_loss(torch.cat(logps), old_N, advantage_N, mask_N, total, config.train.clip_eps, reference_N,
-                              config.train.kl_beta)
+
+    share_N = row_share(mask_N, row_N) if options.reduction == "seq_mean" else torch.ones_like(old_N)
+    correction_N, metrics = sampler_correction(old_N, sampler_N, mask_N, row_N, options.tis, options.tis_cap,
+                                               options.tis_floor)
+    loss, sums = policy_loss(options, logp_N, old_N, advantage_N, mask_N, row_N, total, share_N * correction_N)
+    metrics |= sums
+    if options.kl_beta > 0.0:
+        reference_N = flat(s.reference[s.first:] for s in samples)
+        leash, sums = k3_loss(logp_N, reference_N, mask_N, total, options.kl_beta, share_N)
+        loss, metrics = loss + leash, metrics | sums
     return loss, metrics, samples

@@ -22,3 +22,9 @@ def test_a_trajectory_that_could_not_be_scored_is_left_out_not_scored_as_zero():
 
 def test_epsilon_shrinks_the_advantage():
     assert group_advantages([1.0, 0.0], eps=0.5) == pytest.approx([0.5, -0.5])
+
+
+def test_dr_grpo_only_centres():
+    assert group_advantages([1.0, 0.0, 0.0, None], eps=1e-6, standardize=False) == pytest.approx(
+        [2 / 3, -1 / 3, -1 / 3, 0])
+    assert group_advantages([0.1 + 0.2, 0.1 + 0.2], eps=1e-6, standardize=False) == [0.0, 0.0]

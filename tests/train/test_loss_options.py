@@ -1,0 +1,54 @@
+"""Options of losses and weights: refused combinations are named; defaults are the paper's."""
+
+import pytest
+
+from serl.config import Config, load_config
+from serl.errors import InputError
+
+
+@pytest.mark.parametrize(("overrides", "message"), [
+    ({"train.loss": "ppo"}, "train.loss is 'ppo'; choose one of grpo"),
+    ({"train.loss": "gspo"}, "train.loss gspo needs train.reduction seq_mean, not token_mean"),
+    ({"train.loss": "dr_grpo"}, "train.loss dr_grpo needs train.reduction seq_sum"),
+    ({"train.loss": "dapo", "train.reduction": "seq_sum"}, "train.loss dapo needs train.reduction token_mean"),
+    ({"train.loss": "cispo", "train.reduction": "seq_mean"}, "train.loss cispo needs train.reduction token_mean"),
+    ({"train.loss": "cispo", "train.dual_clip": 3}, "train.dual_clip has nothing to bound in cispo"),
+    ({"train.dual_clip": 1}, "train.dual_clip is 1.0; it must be above 1"),
+    ({"train.clip_low": 1.5}, "train.clip_low is 1.5; it must be between 0.0 and 1.0"),
+    ({"train.clip_high": -0.1}, "train.clip_high is -0.1; it must be at least 0.0"),
+    ({"train.tis": "geometric"}, "train.tis is 'geometric'; choose one of off, token, sequence, mask"),
+    ({"train.tis_cap": 0.5}, "train.tis_cap is 0.5; it must be at least 1.0"),
+    ({"train.tis_floor": 1.5}, "train.tis_floor is 1.5; it must be between"),
+    ({"hindsight.map": "exp"}, "hindsight.map is 'exp'; choose one of clip, tanh, logsym"),
+    ({"hindsight.normalize": "std"}, "hindsight.normalize"),
+    ({"hindsight.sign_scope": "zero"}, "hindsight.sign_scope"),
+    ({"hindsight.gap": "student"}, "hindsight.gap"),
+    ({"hindsight.mask": "sql"}, "hindsight.mask is 'sql'; choose one of action"),
+    ({"hindsight.schedule": "cosine"}, "hindsight.schedule"),
+    ({"hindsight.warmup_updates": -1}, "hindsight.warmup_updates is -1; it must be at least 0"),
+    ({"hindsight.schedule": "fraction", "hindsight.decay_fraction": 0.1, "hindsight.warmup_updates": 3},
+     "hindsight.decay_fraction 0.1 of 30 updates leaves nothing after hindsight.warmup_updates 3"),
+])
+def test_wrong_options_are_named(overrides, message):
+    with pytest.raises(InputError, match=message):
+        load_config(None, [(key, str(value)) for key, value in overrides.items()])
+
+
+@pytest.mark.parametrize("overrides", [
+    {"train.loss": "gspo", "train.reduction": "seq_mean", "train.clip_low": "3e-4"},
+    {"train.loss": "dr_grpo", "train.reduction": "seq_sum", "train.dual_clip": 3},
+    {"train.loss": "grpo", "train.reduction": "seq_mean", "train.clip_high": 0.28},
+    {"train.loss": "cispo", "train.tis": "mask"},
+    {"hindsight.schedule": "fraction", "hindsight.warmup_updates": 3},
+    {"hindsight.schedule": "fraction", "train.steps": 0},
+])
+def test_combinations_that_make_sense_load(overrides):
+    load_config(None, [(key, str(value)) for key, value in overrides.items()])
+
+
+def test_defaults_are_the_papers():
+    hindsight, train = Config().hindsight, Config().train
+    assert (hindsight.map, hindsight.normalize, hindsight.sign_scope, hindsight.gap, hindsight.mask,
+            hindsight.warmup_updates) == ("clip", "none", "both", "teacher_student", "action", 0)
+    assert (train.loss, train.reduction, train.clip_low, train.clip_high, train.dual_clip, train.tis) == (
+        "grpo", "token_mean", None, None, None, "off")

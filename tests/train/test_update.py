@@ -1,0 +1,205 @@
+"""The update on hand-made trajectories and a tiny model: which loss, weights and masks a config turns on."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from serl.config import Config, HindsightConfig, TrainConfig
+from serl.hindsight.schedule import lambda_at
+from serl.reward.panel import Reward
+from serl.train.engine import TorchEngine
+from serl.train.samples import Sample, add_reference, add_student, add_teacher
+from serl.train.scoring import logprobs
+from serl.train.update import denominator, micro_loss, update
+from tests.models import tiny_model, tiny_tokenizer
+from tests.train.made import made_trajectory
+
+PROMPT = [11, 12, 13, 14, 15]
+ACTIONS = [([21, 22, 23, 24], [31, 32], [25, 26, 27]), ([41, 42, 43], [33], [44, 45, 46, 47, 48]),
+           ([51, 52, 53, 54, 55, 56], [34, 35, 36], [57, 58, 59]), ([61, 62, 63], [37], [64, 65, 66])]
+ADVANTAGES = (1.0, -0.5, 0.7, -1.2)
+LOSSES = {"grpo": "token_mean", "dapo": "token_mean", "dr_grpo": "seq_sum", "gspo": "seq_mean", "cispo": "token_mean"}
+
+
+def make_samples(offset: float = 0.0) -> list[Sample]:
+    return [Sample.of(made_trajectory(PROMPT, *actions, offset=offset), Reward(1.0, {}, True), advantage)
+            for actions, advantage in zip(ACTIONS, ADVANTAGES)]
+
+
+def config_of(hindsight: dict | None = None, **train) -> Config:
+    return Config(train=TrainConfig(**train), hindsight=HindsightConfig(**(hindsight or {})))
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return tiny_tokenizer()
+
+
+@pytest.fixture(scope="module")
+def encode(tokenizer):
+    return lambda text: tokenizer.encode(text, add_special_tokens=False)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    return tiny_model(len(tokenizer))
+
+
+@pytest.fixture(scope="module")
+def old_model(tokenizer, model):
+    """The policy some updates ago: near enough for most ratios, far enough for some clipping."""
+    other = tiny_model(len(tokenizer))
+    with torch.no_grad():
+        generator = torch.Generator().manual_seed(1)
+        for parameter in other.parameters():
+            parameter += 0.01 * torch.randn(parameter.shape, generator=generator)
+    return other
+
+
+def gradient(model, samples, config, size=4, lam=0.0) -> tuple[torch.Tensor, dict[str, float]]:
+    """The whole batch's gradient and sums, from micro-batches of `size` rows."""
+    model.zero_grad()
+    total, sums = denominator(samples, config.train.reduction), {}
+    for start in range(0, len(samples), size):
+        loss, metrics, _ = micro_loss(model, samples[start: start + size], lam, config, total)
+        loss.backward()
+        for name, value in {**metrics, "loss": loss}.items():
+            sums[name] = sums.get(name, 0.0) + value.item()
+    return torch.cat([parameter.grad.flatten() for parameter in model.parameters()]), sums
+
+
+def test_the_default_is_bit_for_bit_the_published_loss_with_its_weights(model, old_model, encode):
+    config = config_of(kl_beta=0.1)
+    samples, _ = add_teacher(old_model, make_samples(), encode, 0.5, config)
+    samples = add_reference(old_model, add_student(old_model, samples, 0.5, config), config)
+    own, sums = gradient(model, samples, config, lam=0.5)
+
+    model.zero_grad()
+    logp = torch.cat(logprobs(model, [s.tail for s in samples], 1.0, True))
+    mask = torch.cat([torch.tensor(s.trajectory.loss_mask[s.first:], dtype=torch.bool) for s in samples])
+    old, reference = (torch.cat([getattr(s, name)[s.first:] for s in samples]) for name in ("student", "reference"))
+    advantage = []
+    for s in samples:
+        inside = s.hindsight_mask & torch.isfinite(s.teacher)
+        gap = torch.where(inside, s.teacher - s.student, 0.0)
+        bounded = (gap if s.advantage > 0 else -gap).clamp(math.log1p(-0.2), math.log1p(0.2))
+        advantage.append(s.advantage * torch.where(inside, 1.0 + 0.5 * torch.expm1(bounded), 1.0)[s.first:])
+        assert inside.sum() == sum(s.trajectory.action_mask)
+    advantage = torch.where(mask, torch.cat(advantage), 0.0)
+    log_ratio = torch.where(mask, logp - old, 0.0)
+    ratio = log_ratio.exp()
+    log_ref = torch.where(mask, reference - logp, 0.0)
+    loss = -torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.2) * advantage).sum() / mask.sum().item()
+    loss = loss + 0.1 * (log_ref.exp() - log_ref - 1.0).sum() / mask.sum().item()
+    loss.backward()
+    assert sums["loss"] == loss.item()
+    assert torch.equal(own, torch.cat([parameter.grad.flatten() for parameter in model.parameters()]))
+    assert 0 < sums["clipped"] < mask.sum()
+
+
+@pytest.mark.parametrize("tis", ["off", "token", "sequence", "mask"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_gradients_and_sums_do_not_depend_on_micro_batches(model, old_model, loss, tis):
+    config = config_of(loss=loss, reduction=LOSSES[loss], tis=tis, kl_beta=0.05)
+    samples = add_student(old_model, make_samples(offset=3.0), 0.0, config)
+    samples = add_reference(old_model, samples, config)
+    whole, sums = gradient(model, samples, config)
+    parts, other = gradient(model, samples[::-1], config, size=1)
+    torch.testing.assert_close(parts, whole, rtol=1e-3, atol=1e-5 * whole.abs().max().item())
+    assert other == pytest.approx(sums, rel=1e-4, abs=1e-5)
+
+
+def test_losses_differ_off_policy_and_have_grpos_direction_on_policy(model, old_model):
+    off = {}
+    for loss, reduction in LOSSES.items():
+        config = config_of(loss=loss, reduction=reduction)
+        off[loss], _ = gradient(model, add_student(old_model, make_samples(), 0.0, config), config)
+        on, _ = gradient(model, make_samples(), config)
+        plain, _ = gradient(model, make_samples(), config_of(reduction=reduction))
+        torch.testing.assert_close(on, plain, rtol=1e-4, atol=1e-6 * plain.abs().max().item())
+    names = list(off)
+    for number, name in enumerate(names):
+        for other in names[number + 1:]:
+            assert not torch.allclose(off[name] / off[name].norm(), off[other] / off[other].norm(), rtol=1e-3) \
+                or {name, other} == {"grpo", "dr_grpo"}  # these differ by a constant, and by their advantages
+
+
+def test_a_sampler_that_was_surer_than_the_trainer_scales_the_gradient(model):
+    # The trainer's probability is 1.5 times the sampler's at each token.
+    samples = add_student(model, make_samples(), 0.0, config_of())
+    for sample in samples:
+        known = [None if value is None else sample.student[place].item() - math.log(1.5)
+                 for place, value in enumerate(sample.trajectory.sampler_logprobs)]
+        sample.trajectory.sampler_logprobs[:] = known
+    plain, _ = gradient(model, samples, config_of())
+    for tis, cap, factor in (("token", 2.0, 1.5), ("token", 1.2, 1.2), ("mask", 1.4, 0.0), ("sequence", 1.3, 1.3)):
+        scaled, _ = gradient(model, samples, config_of(tis=tis, tis_cap=cap))
+        torch.testing.assert_close(scaled, factor * plain, rtol=1e-3, atol=1e-5 * plain.abs().max().item())
+
+
+@pytest.mark.parametrize("reduction", ["token_mean", "seq_sum", "seq_mean"])
+def test_the_kl_term_is_averaged_as_the_surrogate_is(model, old_model, reduction):
+    samples = add_reference(old_model, add_student(model, make_samples(), 0.0, config_of()), config_of())
+    _, plain = gradient(model, samples, config_of(reduction=reduction))
+    _, leashed = gradient(model, samples, config_of(reduction=reduction, kl_beta=0.5))
+    rows = []
+    for sample in samples:
+        gap = (sample.reference - sample.student)[torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)].double()
+        rows.append((gap.exp() - gap - 1).tolist())
+    expected = {"token_mean": sum(map(sum, rows)) / sum(map(len, rows)), "seq_sum": sum(map(sum, rows)) / 4,
+                "seq_mean": sum(sum(row) / len(row) for row in rows) / 4}[reduction]
+    assert leashed["loss"] - plain["loss"] == pytest.approx(0.5 * expected, rel=1e-3)
+
+
+def test_an_update_reports_clipping_and_mismatch_also_when_there_is_nothing_to_learn(model):
+    engine = TorchEngine(model, 0.0, 0.0, 1.0, lambda step: 1.0)
+    metrics, _ = update(engine, make_samples(), 0.0, config_of(tis="token", dual_clip=3.0))
+    empty, _ = update(engine, [replace(sample, advantage=0.0) for sample in make_samples()], 0.0, config_of())
+    assert set(metrics) - set(empty) == {"ratio/clip_dual", "tis/weight_mean", "tis/limited"}
+    assert metrics["mismatch/k3"] > 0 and metrics["ratio/clip_fraction"] == 0
+    assert all(value == 0 for value in empty.values())
+
+
+@pytest.mark.parametrize("scope", ["action", "final_only", "all", "none"])
+def test_the_mask_scope_decides_which_tokens_get_a_weight(model, old_model, encode, scope):
+    config = config_of({"mask": scope})
+    samples, skipped = add_teacher(old_model, make_samples(), encode, 0.5, config)
+    assert skipped == 0
+    for sample in add_student(model, samples, 0.5, config):
+        turns = sample.trajectory.turns[1:] if scope == "final_only" else sample.trajectory.turns
+        spans = {"none": []}.get(scope, [turn.action if scope == "all" else turn.sql for turn in turns])
+        inside = torch.zeros(len(sample.trajectory), dtype=torch.bool)
+        for start, end in spans:
+            inside[start:end] = True
+        assert torch.equal(sample.weight != 1, inside)
+
+
+def test_hindsight_only_measures_one_teacher_against_itself(model, old_model, encode):
+    config = config_of({"gap": "hindsight_only"})
+    samples, _ = add_teacher(old_model, make_samples(), encode, 0.5, config)
+    alone = add_student(old_model, make_samples(), 0.0, config)
+    for sample, other in zip(samples, alone):
+        torch.testing.assert_close(sample.unaided, other.student, equal_nan=True)
+    # A teacher that is the student: both gaps are the same, and so are the weights.
+    synced, _ = add_teacher(model, make_samples(), encode, 0.5, config)
+    paper = config_of({"gap": "teacher_student"})
+    for one, two in zip(add_student(model, synced, 0.5, config), add_student(model, synced, 0.5, paper)):
+        torch.testing.assert_close(one.weight, two.weight, rtol=0, atol=1e-5)
+        assert one.weight.ne(1).any()
+    # A stale one: the student's own log-probs do not matter to the gap.
+    stale = [add_student(student, samples, 0.5, config) for student in (model, old_model)]
+    assert all(torch.equal(one.weight, two.weight) for one, two in zip(*stale))
+    usual = add_student(model, samples, 0.5, paper)
+    assert not all(torch.equal(one.weight, two.weight) for one, two in zip(stale[0], usual))
+
+
+def test_no_teacher_runs_for_either_gap_at_lambda_zero(model, encode):
+    calls = []
+    hook = model.register_forward_hook(lambda *_: calls.append(1))
+    options = {"gap": "hindsight_only", "warmup_updates": 5}
+    samples, _ = add_teacher(model, make_samples(), encode, lambda_at(0, HindsightConfig(**options), 30),
+                             config_of(options))
+    hook.remove()
+    assert calls == [] and not any(sample.hindsight_mask.any() for sample in samples)
