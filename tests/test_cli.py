@@ -98,6 +98,15 @@ def test_sql_prints_the_documented_shape(capsys, tmp_path):
     assert (document["status"], document["columns"], document["rows"]) == ("ok", ["a", "b"], [[1, "x"], [2, None]])
 
 
+def test_sql_runs_other_dialects(capsys, tmp_path):
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(str(tmp_path / "a.duckdb")) as connection:
+        connection.execute("CREATE TABLE t AS SELECT DATE '2020-01-31' AS day")
+    assert main(["sql", "--db", str(tmp_path / "a.duckdb"), "--dialect", "duckdb", "FROM t", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["rows"] == [["2020-01-31"]]
+    assert "no such file" in fails(capsys, "sql", "--db", str(tmp_path / "b"), "--dialect", "duckdb", "SELECT 1")
+
+
 def test_auto_resume_refuses_a_run_with_other_settings(capsys, tmp_path):
     import yaml
 

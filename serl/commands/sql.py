@@ -21,7 +21,10 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     """Add `sql` to the `serl` command."""
     parser = subparsers.add_parser("sql", help="run one read-only SQL statement in the sandbox")
     parser.add_argument("sql", metavar="SQL", help='the statement, as in "SELECT count(*) FROM t"')
-    parser.add_argument("--db", metavar="FILE", type=Path, required=True, help="SQLite database")
+    parser.add_argument("--db", metavar="FILE", required=True,
+                        help='database file; for postgres a connection string, "host=... dbname=... user=..."')
+    parser.add_argument("--dialect", choices=("sqlite", "duckdb", "postgres"), default="sqlite",
+                        help="engine that runs it (default: sqlite)")
     parser.add_argument("--timeout", metavar="S", type=float, default=5.0, help="seconds (default: 5)")
     parser.add_argument("--json", action="store_true", help="print the outcome as JSON on stdout")
     parser.set_defaults(run=run)
@@ -29,13 +32,14 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """0 where the statement ran, 1 for every other outcome; InputError without a database file."""
+    from serl.sql.executors import FILE_DIALECTS
     from serl.sql.sandbox import Limits, Sandbox
 
-    if not args.db.is_file():
+    if args.dialect in FILE_DIALECTS and not Path(args.db).is_file():
         raise InputError(f"--db {args.db}: no such file")
     if not args.timeout > 0:
         raise InputError(f"--timeout {args.timeout:g}: should be more than 0 seconds")
-    with Sandbox(workers=1, limits=Limits(timeout_s=args.timeout)) as sandbox:
+    with Sandbox(workers=1, limits=Limits(timeout_s=args.timeout), dialect=args.dialect) as sandbox:
         outcome = sandbox.run(args.db, args.sql)
     if args.json:
         print_json(outcome.to_json())

@@ -56,7 +56,7 @@ class Outcome:
         return {
             "status": self.status.value,
             "columns": list(self.columns),
-            "rows": [[_cell_to_json(cell) for cell in row] for row in self.rows[:max_rows]],
+            "rows": [_row_to_json(row) for row in self.rows[:max_rows]],
             "row_count": self.row_count,
             "error": self.error,
             "ms": round(self.ms, 3),
@@ -68,11 +68,23 @@ class Outcome:
         return cls(
             status=Status(data["status"]),
             columns=tuple(data["columns"]),
-            rows=tuple(tuple(_cell_from_json(cell) for cell in row) for row in data["rows"]),
+            rows=tuple([_row_from_json(row) for row in data["rows"]]),
             row_count=data["row_count"],
             error=data["error"],
             ms=data["ms"],
         )
+
+
+_SAME_IN_JSON = frozenset((type(None), int, str))
+
+
+def _row_to_json(row: tuple) -> list:
+    # Results have many rows: the ones that need no translation, most of them, are not taken apart.
+    return list(row) if _SAME_IN_JSON.issuperset(map(type, row)) else [_cell_to_json(cell) for cell in row]
+
+
+def _row_from_json(row: list) -> tuple:
+    return tuple([_cell_from_json(cell) for cell in row]) if dict in map(type, row) else tuple(row)
 
 
 def _cell_to_json(cell: Any) -> Any:

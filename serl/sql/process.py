@@ -9,13 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from serl.sql import frames
 from serl.sql.limits import Limits
+from serl.sql.outcome import Outcome, Status
 
 _START_TIMEOUT_S = 60.0  # generous: a machine that trains a model may be slow to start a process
 _PACKAGE_ROOT = str(Path(__file__).resolve().parents[2])
+_FLAGS = {"sqlite": ["-S"]}  # no site-packages, where other engines live: they take longer to set up than the worker
+# Every thread of an engine would otherwise set aside 64 MB of address space, which is limited.
+_ENVIRONMENT = {"PYTHONPATH": _PACKAGE_ROOT, "MALLOC_ARENA_MAX": "1"}
+_PIPE_BYTES = 1 << 16  # what a pipe holds, so most answers come with one read
 
 
 class WorkerStuck(Exception):
@@ -31,26 +38,31 @@ class WorkerDied(Exception):
 
 
 class WorkerProcess:
-    """One `python -m serl.sql.worker`, started again when needed. Not thread-safe: one question at a time."""
+    """One `python -m serl.sql.worker`, started again when needed.
 
-    def __init__(self, limits: Limits):
+    Not thread-safe: one question at a time. Only `interrupt` may be called by another thread meanwhile.
+    """
+
+    def __init__(self, limits: Limits, dialect: str = "sqlite"):
         self._limits = limits
+        self._dialect = dialect
         self._process: subprocess.Popen | None = None
         self._ready = False
 
     @property
     def pid(self) -> int | None:
         """The process id, None where no process is running."""
-        return self._process.pid if self._process else None
+        process = self._process
+        return process.pid if process else None
 
     def start(self) -> None:
         """Start the process, without waiting for it to be up. OSError if the system refuses."""
         # A session of its own: Ctrl-C at the terminal is for the caller, who then closes the pipes.
         self._process = subprocess.Popen(
-            [sys.executable, "-S", "-m", "serl.sql.worker"],
+            [sys.executable, "-P", *_FLAGS.get(self._dialect, []), "-m", "serl.sql.worker", self._dialect],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": _PACKAGE_ROOT},
+            env={**os.environ, **_ENVIRONMENT},
             bufsize=0,
             start_new_session=True,
         )
@@ -58,38 +70,56 @@ class WorkerProcess:
         self._poll.register(self._process.stdout, select.POLLIN)
         self._ready = False
 
-    def ask(self, db_path: str, sql: str) -> tuple:
-        """The fields of the statement's outcome; raises WorkerStuck, WorkerDied, or OSError (no process)."""
-        try:
+    def prepare(self) -> None:
+        """Wait for the process to be up, started where it is not. OSError or WorkerDied if that fails."""
+        if self._ready:
+            return
+        with self._killed_on_failure():
             if self._process is None:
                 self.start()
-            if not self._ready:
-                self._get_ready()
-            self._send((db_path, sql))
-            return self._receive(self._limits.timeout_s + 2 * self._limits.grace_s)
-        except BaseException:
-            # Also after Ctrl-C: the answer may still come, and must not be taken for the next one's.
+            self._send(dataclasses.asdict(self._limits))
+            try:
+                self._receive(_START_TIMEOUT_S)
+            except WorkerStuck:  # not the doing of the statement that waits for it
+                raise TimeoutError(f"the worker was not up after {_START_TIMEOUT_S:g} s") from None
+            self._ready = True
+
+    def ask(self, database: str, sql: str) -> Outcome:
+        """The statement's outcome, from a prepared process; raises WorkerStuck or WorkerDied."""
+        with self._killed_on_failure():
+            self._send((database, sql))
+            answer = self._receive(self._limits.timeout_s + 2 * self._limits.grace_s)
+        (worn_out, status, columns, row_count, error, ms), *chunks = answer
+        if worn_out:
             self.kill()
-            raise
+        rows = tuple([row for chunk in chunks for row in chunk])
+        return Outcome(Status(status), columns, rows, row_count, error, ms)
+
+    def interrupt(self) -> None:
+        """End what the process is doing, and the process; whoever waits for its answer gets WorkerDied."""
+        process = self._process
+        if process is not None:
+            process.kill()
 
     def kill(self) -> None:
         """End the process, if there is one, and release its pipes."""
-        process, self._process = self._process, None
+        process, self._process, self._ready = self._process, None, False
         if process is not None:
             process.kill()
             process.wait()
             process.stdin.close()
             process.stdout.close()
 
-    def _get_ready(self) -> None:
-        self._send(dataclasses.asdict(self._limits))
+    @contextmanager
+    def _killed_on_failure(self) -> Iterator[None]:
         try:
-            self._receive(_START_TIMEOUT_S)
-        except WorkerStuck:  # not the doing of the statement that waits for it
-            raise TimeoutError(f"the worker was not up after {_START_TIMEOUT_S:g} s") from None
-        self._ready = True
+            yield
+        except BaseException:
+            # Also after Ctrl-C: the answer may still come, and must not be taken for the next one's.
+            self.kill()
+            raise
 
-    def _send(self, message: tuple) -> None:
+    def _send(self, message: tuple | dict) -> None:
         try:
             view = memoryview(frames.encode(message))
             while view:
@@ -97,19 +127,27 @@ class WorkerProcess:
         except BrokenPipeError:
             raise WorkerDied(self._process.wait()) from None
 
-    def _receive(self, seconds: float):
+    def _receive(self, seconds: float) -> list:
         deadline = time.monotonic() + seconds
-        header = self._read(frames.HEADER_BYTES, deadline)
-        return frames.decode(self._read(frames.body_length(header), deadline))
+        data = self._read(deadline, _PIPE_BYTES)
+        while len(data) < frames.HEADER_BYTES:
+            data += self._read(deadline, _PIPE_BYTES)
+        end = frames.HEADER_BYTES + frames.body_length(data[: frames.HEADER_BYTES])
+        if len(data) < end:
+            parts = [data]
+            missing = end - len(data)
+            while missing:
+                parts.append(self._read(deadline, missing))
+                missing -= len(parts[-1])
+            data = b"".join(parts)
+        return list(frames.decode(data[frames.HEADER_BYTES :]))
 
-    def _read(self, size: int, deadline: float) -> bytes:
-        data = bytearray()
-        while len(data) < size:
-            left_ms = (deadline - time.monotonic()) * 1000
-            if left_ms <= 0 or not self._poll.poll(left_ms):
-                raise WorkerStuck
-            chunk = self._process.stdout.read(min(size - len(data), 1 << 20))
-            if not chunk:
-                raise WorkerDied(self._process.wait())
-            data += chunk
-        return bytes(data)
+    def _read(self, deadline: float, size: int) -> bytes:
+        """What has come, at most `size` bytes of it and at least one."""
+        left_ms = (deadline - time.monotonic()) * 1000
+        if left_ms <= 0 or not self._poll.poll(left_ms):
+            raise WorkerStuck
+        chunk = os.read(self._process.stdout.fileno(), min(size, 1 << 20))
+        if not chunk:
+            raise WorkerDied(self._process.wait())
+        return chunk

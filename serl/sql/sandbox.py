@@ -4,37 +4,50 @@
         outcome = sandbox.run("shop.sqlite", "SELECT count(*) FROM item")
 
 Every statement ends in a typed Outcome within `timeout_s + 2 * grace_s` of reaching a worker. A worker
-that hangs or dies is replaced, and no statement but its own notices. See worker.py for the protections.
+that hangs or dies is replaced, and no statement but its own notices. See worker.py and executors/ for the
+protections.
+
+From a coroutine, `await sandbox.arun(...)`: the event loop stays free, and a cancelled call stops at once,
+whether it still waits for a worker or already has one.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import queue
+import threading
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
 
+from serl.sql.executors import check_installed
 from serl.sql.limits import DEFAULT_LIMITS, Limits
 from serl.sql.outcome import Outcome, Status
 from serl.sql.process import WorkerDied, WorkerProcess, WorkerStuck
 
 __all__ = ["Limits", "Sandbox"]
 
-_Job = tuple[Path | str, str]  # database file, SQL
+_Job = tuple[Path | str, str]  # database, SQL
 
 
 class Sandbox:
-    """A pool of `workers` processes. All methods may be called from any thread; close it, or use `with`."""
+    """A pool of `workers` processes. All methods may be called from any thread; close it, or use `with`.
 
-    def __init__(self, workers: int = 2, limits: Limits = DEFAULT_LIMITS):
+    `dialect` is sqlite, duckdb or postgres. A database is a file, for postgres a connection string
+    ("host=... dbname=... user=..." or "postgresql://..."). InputError where the dialect's package is absent.
+    """
+
+    def __init__(self, workers: int = 2, limits: Limits = DEFAULT_LIMITS, dialect: str = "sqlite"):
         if workers < 1:
             raise ValueError(f"a sandbox needs at least one worker, not {workers}")
+        check_installed(dialect)
         self.workers = workers
         self.limits = limits
+        self.dialect = dialect
         self._closed = False
-        self._workers = [WorkerProcess(limits) for _ in range(workers)]
+        self._workers = [WorkerProcess(limits, dialect) for _ in range(workers)]
         self._idle: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()
         for worker in self._workers:
             worker.start()
@@ -47,27 +60,10 @@ class Sandbox:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, db_path: Path | str, sql: str) -> Outcome:
+    def run(self, database: Path | str, sql: str) -> Outcome:
         """Run one statement and wait for its outcome."""
         self._check_open()
-        # A worker that dies without a word may have been hit from outside (the system's out-of-memory
-        # killer, an operator), so the statement gets a second try. Dying twice in a row stays ours.
-        for _ in range(2):
-            worker = self._idle.get()
-            try:
-                status, *fields = worker.ask(str(db_path), sql)
-                return Outcome(Status(status), *fields)
-            except WorkerStuck:
-                return self._killed()
-            except WorkerDied as death:
-                if death.alarm:
-                    return self._killed()
-                message = str(death)
-            except OSError as error:
-                message = f"no worker process: {error}"
-            finally:
-                self._idle.put(worker)
-        return Outcome(Status.INFRASTRUCTURE, error=message)
+        return self._serve(_Call(str(database), sql))
 
     def run_many(self, jobs: Iterable[_Job]) -> list[Outcome]:
         """Run statements in parallel over the workers; outcomes in the order of the jobs."""
@@ -76,16 +72,31 @@ class Sandbox:
     def iter_many(self, jobs: Iterable[_Job]) -> Iterator[Outcome]:
         """As run_many, but hands out each outcome as soon as it and all before it are there."""
         self._check_open()
-        return self._threads.map(lambda job: self.run(*job), list(jobs))
+        jobs = list(jobs)
+        waiting = iter(range(len(jobs)))  # shared by the threads, each of which takes the next
+        done: queue.SimpleQueue = queue.SimpleQueue()
 
-    async def arun(self, db_path: Path | str, sql: str) -> Outcome:
-        """As run, without blocking the event loop. A cancelled call that runs already ends by itself."""
+        def drive() -> None:
+            for index in waiting:
+                done.put((index, self.run(*jobs[index])))
+
+        # Not one task a statement: handing over a task costs as much as a short query.
+        for _ in range(min(self.workers, len(jobs))):
+            self._threads.submit(drive).add_done_callback(lambda future: done.put((None, future)))
+        return _in_order(waiting, done, len(jobs))
+
+    async def arun(self, database: Path | str, sql: str) -> Outcome:
+        """As run, without blocking the event loop. Cancelled, it gives its worker back or never takes one."""
         self._check_open()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self.run, db_path, sql)
+        call = _Call(str(database), sql)
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._serve, call)
+        finally:
+            call.cancel()  # of no effect on a call that has ended
 
     def pids(self) -> list[int]:
         """Process ids of the workers that are running."""
-        return [worker.pid for worker in self._workers if worker.pid is not None]
+        return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def close(self) -> None:
         """Let running statements of this pool's own threads end, drop waiting ones, stop the workers."""
@@ -98,7 +109,85 @@ class Sandbox:
         if self._closed:
             raise RuntimeError("the sandbox is closed")
 
+    def _serve(self, call: _Call) -> Outcome:
+        # A worker that dies without a word may have been hit from outside (the system's out-of-memory
+        # killer, an operator), so the statement gets a second try. Dying twice in a row stays ours.
+        message = "cancelled"
+        for _ in range(2):
+            worker = self._idle.get()
+            try:
+                worker.prepare()
+                if not call.begin(worker):
+                    break
+                return worker.ask(call.database, call.sql)
+            except WorkerStuck:
+                return self._killed()
+            except WorkerDied as death:
+                if death.alarm:
+                    return self._killed()
+                message = str(death)
+            except OSError as error:
+                message = f"no worker process: {error}"
+            finally:
+                call.end()
+                self._replace_if_dead(worker)
+                self._idle.put(worker)
+        return Outcome(Status.INFRASTRUCTURE, error=message)
+
+    def _replace_if_dead(self, worker: WorkerProcess) -> None:
+        if worker.pid is None and not self._closed:
+            with contextlib.suppress(OSError):  # the next statement tries again, and reports it
+                worker.start()
+
     def _killed(self) -> Outcome:
         limits = self.limits
         message = f"killed {limits.grace_s:g} s after the limit of {limits.timeout_s:g} s"
         return Outcome(Status.TIMEOUT, error=message, ms=1000 * (limits.timeout_s + limits.grace_s))
+
+
+def _in_order(waiting: Iterator[int], done: queue.SimpleQueue, count: int) -> Iterator[Outcome]:
+    """The outcomes that come in through `done`, by index; what raised in a thread is raised here."""
+    early: dict[int, Outcome] = {}
+    try:
+        for index in range(count):
+            while index not in early:
+                which, value = done.get()
+                if which is None:
+                    value.result()  # the thread has nothing left to do, or this raises why it stopped
+                else:
+                    early[which] = value
+            yield early.pop(index)
+    finally:
+        for _ in waiting:  # where the caller stops early, so do the threads
+            pass
+
+
+class _Call:
+    """One statement on its way, which another thread may cancel. The lock makes sure that a cancel never
+    hits a worker that has gone on to somebody else's statement."""
+
+    def __init__(self, database: str, sql: str):
+        self.database = database
+        self.sql = sql
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._worker: WorkerProcess | None = None
+
+    def begin(self, worker: WorkerProcess) -> bool:
+        """Take the worker; False if the call was cancelled before."""
+        with self._lock:
+            if not self._cancelled:
+                self._worker = worker
+            return not self._cancelled
+
+    def end(self) -> None:
+        """Leave the worker to others."""
+        with self._lock:
+            self._worker = None
+
+    def cancel(self) -> None:
+        """Never begin; end the process of a worker that has begun."""
+        with self._lock:
+            self._cancelled = True
+            if self._worker is not None:
+                self._worker.interrupt()

@@ -9,6 +9,7 @@ import pytest
 
 from serl.data.example import Example
 from serl.errors import InputError
+from serl.sql.cache import OutcomeCache, is_repeatable
 from serl.sql.gold import GoldCache
 from serl.sql.outcome import Status
 from serl.sql.sandbox import Sandbox
@@ -96,3 +97,61 @@ def test_missing_database_is_named(counting: CountingSandbox, tmp_path: Path) ->
     with pytest.raises(InputError, match=r"none\.sqlite: cannot read the database"):
         missing = example("a", "SELECT 1", tmp_path / "none.sqlite")
         GoldCache(tmp_path / "gold.jsonl", counting).outcomes([missing])
+
+
+def test_a_line_cut_short_by_a_kill_is_dropped(counting: CountingSandbox, shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    examples = [example("a", "SELECT 1", shop), example("b", "SELECT 2", shop)]
+    GoldCache(path, counting).outcomes(examples)
+    path.write_bytes(path.read_bytes()[:-9])
+    assert GoldCache(path, counting).outcomes(examples)["b"].rows == ((2,),)
+    assert counting.ran == 3
+    assert GoldCache(path, counting).outcomes(examples)["b"].rows == ((2,),)
+    assert counting.ran == 3
+
+
+def test_two_users_of_one_file_keep_each_others_entries(counting: CountingSandbox, shop: Path, tmp_path: Path) -> None:
+    path = tmp_path / "gold.jsonl"
+    first, second = GoldCache(path, counting), GoldCache(path, counting)
+    first.outcomes([example("a", "SELECT 1", shop)])
+    second.outcomes([example("b", "SELECT 2", shop)])
+    GoldCache(path, counting).outcomes([example("a", "SELECT 1", shop), example("b", "SELECT 2", shop)])
+    assert counting.ran == 2
+
+
+def test_other_dialect_is_another_entry(shop: Path, tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    database = tmp_path / "a.duckdb"
+    duckdb.connect(str(database)).close()
+    with CountingSandbox(1, LIMITS, "duckdb") as pool:
+        for _ in range(2):
+            cache = OutcomeCache(tmp_path / "cache.jsonl", pool)
+            assert cache.outcomes([(database, "SELECT 1::UTINYINT")])[0].rows == ((1,),)
+        assert pool.ran == 1
+
+
+def test_what_may_change_is_run_again(counting: CountingSandbox, shop: Path, tmp_path: Path) -> None:
+    for _ in range(2):
+        OutcomeCache(tmp_path / "cache.jsonl", counting).outcomes([(shop, "SELECT random()"), (shop, "SELECT 1")])
+    assert counting.ran == 3
+
+
+@pytest.mark.parametrize(
+    ("sql", "repeatable"),
+    [
+        ("SELECT name FROM item ORDER BY price", True),
+        ("SELECT date(day), time(day, '+1 day') FROM t", True),
+        ("SELECT strftime('%Y', day) FROM t", True),
+        ("SELECT random FROM t", True),
+        ("SELECT 'random()' FROM t -- random()", True),
+        ("SELECT * FROM t ORDER BY RANDOM() LIMIT 1", False),
+        ('SELECT "random"()', False),
+        ("SELECT strftime('%Y', 'NOW') - year FROM t", False),
+        ('SELECT date("now")', False),
+        ("SELECT strftime('%Y')", False),
+        ("SELECT datetime ( )", False),
+        ("SELECT current_timestamp", False),
+    ],
+)
+def test_statements_that_ask_for_time_or_chance_are_not_repeatable(sql: str, repeatable: bool) -> None:
+    assert is_repeatable(sql) is repeatable

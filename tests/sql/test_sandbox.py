@@ -1,6 +1,6 @@
 """The pool: outcomes, files that are not databases, workers that die, callers that wait or leave."""
 
-import asyncio
+import importlib.util
 import os
 import signal
 import sqlite3
@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from serl.errors import InputError
 from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
+from tests.sql.processes import alive
 from tests.sql.shops import HASTY, LIMITS, make_shop
 
 FOREVER = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"
@@ -50,6 +52,12 @@ def test_too_large_keeps_a_preview(sandbox: Sandbox, shop: Path) -> None:
 
 def test_text_that_is_not_utf8_is_read_with_replacements(sandbox: Sandbox, shop: Path) -> None:
     assert sandbox.run(shop, "SELECT CAST(x'41ff' AS TEXT)").rows == (("A\ufffd",),)
+
+
+def test_what_outgrows_the_cache_works_in_memory_without_a_file(sandbox: Sandbox, shop: Path) -> None:
+    rows = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 100000)"
+    outcome = sandbox.run(shop, f"{rows} SELECT count(*) FROM (SELECT DISTINCT hex(n * 7919) || name FROM r, item)")
+    assert outcome.rows == ((300_000,),), outcome.error
 
 
 @pytest.mark.parametrize("name", ["missing", "folder", "not a database", "damaged"])
@@ -117,29 +125,6 @@ def test_callers_in_many_threads_get_their_own_answers(sandbox: Sandbox, shop: P
     assert {n: outcome.rows for n, outcome in answers.items()} == {n: ((n,),) for n in range(32)}
 
 
-def test_arun_leaves_the_event_loop_free(hasty: Sandbox, shop: Path) -> None:
-    async def race() -> tuple[int, Outcome]:
-        query = asyncio.ensure_future(hasty.arun(shop, FOREVER))
-        ticks = 0
-        while not query.done():
-            await asyncio.sleep(0.01)
-            ticks += 1
-        return ticks, query.result()
-
-    ticks, outcome = asyncio.run(race())
-    assert outcome.status is Status.TIMEOUT
-    assert ticks > 5
-
-
-def test_cancelled_arun_does_not_disturb_the_next(hasty: Sandbox, shop: Path) -> None:
-    async def cancel_then_ask() -> Outcome:
-        with pytest.raises(asyncio.TimeoutError):
-            await asyncio.wait_for(hasty.arun(shop, FOREVER), timeout=0.05)
-        return await hasty.arun(shop, "SELECT 1")
-
-    assert asyncio.run(cancel_then_ask()).rows == ((1,),)
-
-
 def test_dead_worker_is_replaced_and_its_statement_run_again(shop: Path) -> None:
     with Sandbox(workers=1, limits=LIMITS) as pool:
         pool.run(shop, "SELECT 1")
@@ -163,7 +148,7 @@ def test_close_ends_the_workers_and_refuses_further_work(shop: Path) -> None:
     pids = pool.pids()
     pool.close()
     pool.close()
-    assert not any(_alive(pid) for pid in pids)
+    assert not any(alive(pid) for pid in pids)
     with pytest.raises(RuntimeError, match="closed"):
         pool.run(shop, "SELECT 1")
 
@@ -179,20 +164,46 @@ def test_workers_end_when_the_caller_is_killed(shop: Path) -> None:
     caller.kill()
     caller.communicate()
     deadline = time.monotonic() + 10
-    while any(_alive(pid) for pid in pids) and time.monotonic() < deadline:
+    while any(alive(pid) for pid in pids) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not any(_alive(pid) for pid in pids)
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_worker_takes_no_module_from_the_current_folder(shop: Path, tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "sqlite3.py").write_text("raise SystemExit('taken over')")
+    (tmp_path / "serl").mkdir()
+    (tmp_path / "serl" / "__init__.py").write_text("raise SystemExit('taken over')")
+    monkeypatch.chdir(tmp_path)
+    with Sandbox(workers=1, limits=LIMITS) as pool:
+        assert pool.run(shop, "SELECT 1").rows == ((1,),)
+
+
+def test_unknown_dialect_is_named() -> None:
+    with pytest.raises(InputError, match="unknown SQL dialect 'mysql'; known are sqlite, duckdb, postgres"):
+        Sandbox(dialect="mysql")
+
+
+def test_dialect_whose_package_is_absent_says_how_to_get_it(monkeypatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match=r"dialect duckdb needs the package duckdb: pip install 'serl\[duckdb\]'"):
+        Sandbox(dialect="duckdb")
+
+
+def test_what_a_thread_raises_reaches_the_caller_of_run_many(shop: Path) -> None:
+    with Sandbox(workers=2, limits=LIMITS) as pool, pytest.raises(TypeError):
+        pool.run_many([(shop, "SELECT 1"), (shop,)])
+
+
+def test_stopping_early_stops_the_rest(shop: Path) -> None:
+    with Sandbox(workers=1, limits=HASTY) as pool:
+        outcomes = pool.iter_many([(shop, "SELECT 1"), *[(shop, FOREVER)] * 100])
+        assert next(outcomes).rows == ((1,),)
+        outcomes.close()
+        start = time.monotonic()
+    assert time.monotonic() - start < 10 * HASTY.timeout_s  # not a hundred times
 
 
 def test_worker_is_light() -> None:
     script = "import sys, serl.sql.worker; print([m for m in ('torch', 'numpy', 'sqlglot') if m in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert loaded.stdout.strip() == "[]"
-
-
-def _alive(pid: int) -> bool:
-    """Whether the process runs; one that has ended but was not collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
