@@ -16,7 +16,7 @@ from serl.data.example import Example
 from serl.data.predictions import Predictions
 from serl.evaluate.judged import Judged, Score
 from serl.evaluate.metrics import Metric
-from serl.sql.gold import GoldCache
+from serl.sql.cache import OutcomeCache
 from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
 
@@ -62,13 +62,13 @@ def score(
     to one prediction file. Statements that two metrics run are run once.
     """
     texts = {metric.text for metric in metrics.values()}
-    gold = {(e.db_path, sql): e for e in examples for sql in _texts(e.gold_sql, texts)}
-    predicted = {
-        (e.db_path, sql): e
+    gold = dict.fromkeys((e.db_path, sql) for e in examples for sql in _texts(e.gold_sql, texts))
+    predicted = dict.fromkeys(
+        (e.db_path, sql)
         for e in examples
         for sql in _texts(predictions.sql.get(e.question_id, ""), texts)
         if (e.db_path, sql) not in gold
-    }
+    )
     known: Known = defaultdict(dict)
     _run_all("gold", gold, gold_cache, sandbox, known)
     _run_all("predictions", predicted, prediction_cache, sandbox, known)
@@ -105,23 +105,18 @@ def _texts(sql: str, texts: Iterable[Callable[[str], str]]) -> set[str]:
     return {sql, *(text(sql) for text in texts)} if sql.strip() else set()
 
 
-def _run_all(what: str, jobs: Mapping[_Job, Example], cache: Path, sandbox: Sandbox, known: Known) -> None:
+def _run_all(what: str, jobs: Iterable[_Job], cache: Path, sandbox: Sandbox, known: Known) -> None:
     """Put the outcome of every job into `known`."""
-    # The cache is asked by examples: each job is one, with its text in gold's place and a number as its id.
-    examples = [
-        dataclasses.replace(example, question_id=str(number), gold_sql=sql)
-        for number, ((_, sql), example) in enumerate(jobs.items())
-    ]
-    outcomes = GoldCache(cache, _Visible(sandbox, what)).outcomes(examples)
-    for example in examples:
-        known[example.db_path][example.gold_sql] = outcomes[example.question_id]
+    jobs = list(jobs)
+    for (database, sql), outcome in zip(jobs, OutcomeCache(cache, _Visible(sandbox, what)).outcomes(jobs)):
+        known[database][sql] = outcome
 
 
 class _Visible:
     """A sandbox whose `run_many` shows a progress bar."""
 
     def __init__(self, sandbox: Sandbox, what: str):
-        self.limits = sandbox.limits
+        self.limits, self.dialect = sandbox.limits, sandbox.dialect
         self._sandbox, self._what = sandbox, what
 
     def run_many(self, jobs: Iterable[_Job]) -> list[Outcome]:
