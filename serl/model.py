@@ -23,6 +23,10 @@ def load(path: str, dtype: str):
     model, tokenizer = _read(path, source, gguf, options)
     if tokenizer.eos_token_id is None:
         raise InputError(f"model {path}: its tokenizer names no end token (eos_token)")
+    for parameter in model.parameters():
+        # Weights read from a file lie there at any offset, and matrix products round by the alignment of their
+        # operands: in memory of their own, a resumed run repeats the numbers of one that was never stopped.
+        parameter.data = parameter.data.clone()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device), tokenizer
 
