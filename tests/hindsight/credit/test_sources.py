@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from serl.config import HindsightConfig
 from serl.hindsight.credit.candidate import Candidate, of_trajectory
 from serl.hindsight.credit.sources import (
     TrainingGold,
@@ -103,7 +104,7 @@ def test_evidence_makes_weights_by_the_same_bounds_mask_and_schedule():
     (trajectory, *_), candidates = group((WRONG, False))
     evidence_T = oracle_diff(TrainingGold(GOLD))(candidates, 0)
     negative_T = torch.full_like(evidence_T, -1.0)
-    weights_T = token_weights(negative_T, torch.zeros_like(evidence_T), evidence_T, candidates[0].mask_T, 0.5, 0.2, 0.2)
+    weights_T = token_weights(negative_T, evidence_T, candidates[0].mask_T, 0.5, HindsightConfig())
     blamed = [index for index, weight in enumerate(weights_T.tolist()) if weight > 1]
     assert text_of(trajectory, blamed).strip() == "people"
     assert sorted({round(weight, 6) for weight in weights_T.tolist()}) == [0.9, 1.0, 1.1]
