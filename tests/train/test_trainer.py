@@ -216,12 +216,7 @@ def test_a_resumed_run_repeats_the_metrics_of_an_uninterrupted_one(small_config,
         trainer.train()
     whole, cut = (read_metrics(tmp_path / name) for name in ("whole", "cut"))
     assert [row["step"] for row in cut] == [0, 1, 2]
-    # The sampler's log-probs may differ in their last bit between a model that was trained and one that was loaded, and
-    # the mean mismatch (about 1e-6 nats) is made of such bits. All else is the same to the last digit.
-    noise = ("mismatch/k1", "mismatch/k3")
-    for one, other in zip(map(without_times, cut), map(without_times, whole)):
-        assert {key: one.pop(key) for key in noise} == pytest.approx({key: other.pop(key) for key in noise}, abs=1e-6)
-        assert one == other
+    assert list(map(without_times, cut)) == list(map(without_times, whole))
     assert [row["hindsight/lambda"] for row in whole] == [0.5, 0.375, 0.25]
     assert [row["teacher/lag"] for row in whole] == [0, 1, 0]
 
