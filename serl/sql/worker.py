@@ -2,8 +2,8 @@
 
 Started as `python -m serl.sql.worker DIALECT`. It imports little, so that it is up in tens of milliseconds.
 The engine's part is in executors/. Here is what every statement passes, whatever the engine: a check of
-the text, the rule of one statement, and an alarm that ends this process if the engine does not come back
-after its deadline, even if the caller is gone.
+the text, the rule of one statement, limits of the operating system, and an alarm that ends this process if the
+engine does not come back after its deadline, even if the caller is gone.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ def main(dialect: str) -> None:
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     limits = Limits(**_read(requests))
     executor = executors.load(dialect, limits)
-    executor.limit_process()
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    _limit_process(limits.memory_mb + executor.own_mb)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever the caller had set
     gc.freeze()
     _write(answers, READY)
@@ -38,6 +37,14 @@ def main(dialect: str) -> None:
         ms = (time.perf_counter() - start) * 1000
         fields = (result.status.value, result.columns, result.row_count, result.error, ms)
         _write(answers, (executor.worn_out(), *fields), result.chunks)
+
+
+def _limit_process(memory_mb: int) -> None:
+    """Take from this process, once and for good, what no statement needs: much memory, any byte in a file."""
+    memory = memory_mb * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def execute(executor: Executor, database: str, sql: str, limits: Limits) -> Result:

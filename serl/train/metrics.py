@@ -33,9 +33,7 @@ def mismatch_metrics(samples: Sequence[Sample]) -> dict[str, float]:
     for sample in samples:
         if sample.student is None:
             continue
-        sampler = torch.tensor([float("nan") if value is None else value
-                                for value in sample.trajectory.sampler_logprobs])
-        difference = (sampler - sample.student).abs()
+        difference = (sample.sampler - sample.student).abs()
         difference = difference[torch.isfinite(difference)]
         worst = max(worst, difference.max().item() if len(difference) else 0.0)
     return {"mismatch/max": worst}

@@ -12,12 +12,10 @@ where it hurts: SQL just like gold's has a ratio around 1 and scores 1 or 0.866 
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from serl.evaluate.judged import Score
-from serl.evaluate.metrics.timing import ITERATIONS, speed
-from serl.sql.compare import bird_ex
+from serl.evaluate.metrics.timing import ITERATIONS, timed_score
 
 if TYPE_CHECKING:
     from serl.evaluate.judged import Judged
@@ -28,13 +26,7 @@ REWARDS = ((2.0, 1.25), (1.0, 1.0), (0.5, 0.75), (0.25, 0.5), (0.0, 0.25))
 
 def r_ves(judged: Judged, iterations: int = ITERATIONS) -> Score:
     """R-VES of one question: 0 if wrong, else 0.5 to sqrt(1.25)."""
-    verdict = bird_ex(judged.predicted, judged.gold)
-    if not verdict.match:
-        return Score(0.0, verdict.reason)
-    ratio = speed(judged, iterations)
-    if isinstance(ratio, Score):
-        return ratio
-    return Score(math.sqrt(reward(ratio)), f"{ratio:.3g} times gold's speed in {iterations} runs")
+    return timed_score(judged, iterations, reward)
 
 
 def reward(ratio: float) -> float:

@@ -8,17 +8,30 @@ nothing else on the machine meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from statistics import fmean, pstdev
 from typing import TYPE_CHECKING
 
 from serl.evaluate.judged import Score
+from serl.sql.compare import bird_ex
 
 if TYPE_CHECKING:
     from serl.evaluate.judged import Judged
 
 ITERATIONS = 100
 """Pairs of runs a question; the official scripts' `iterate_num`."""
+
+
+def timed_score(judged: Judged, iterations: int, worth: Callable[[float], float]) -> Score:
+    """The square root of what a right answer's speed is worth; 0 where it is wrong by `bird_ex`."""
+    verdict = bird_ex(judged.predicted, judged.gold)
+    if not verdict.match:
+        return Score(0.0, verdict.reason)
+    ratio = speed(judged, iterations)
+    if isinstance(ratio, Score):
+        return ratio
+    return Score(math.sqrt(worth(ratio)), f"{ratio:.3g} times gold's speed in {iterations} runs")
 
 
 def speed(judged: Judged, iterations: int) -> float | Score:

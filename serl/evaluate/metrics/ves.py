@@ -10,12 +10,10 @@ SQLite had found the first row; here all rows are fetched, as in the later R-VES
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from serl.evaluate.judged import Score
-from serl.evaluate.metrics.timing import ITERATIONS, speed
-from serl.sql.compare import bird_ex
+from serl.evaluate.metrics.timing import ITERATIONS, timed_score
 
 if TYPE_CHECKING:
     from serl.evaluate.judged import Judged
@@ -23,10 +21,4 @@ if TYPE_CHECKING:
 
 def ves(judged: Judged, iterations: int = ITERATIONS) -> Score:
     """VES of one question: 0 if wrong, 1 about as fast as gold, above 1 if faster."""
-    verdict = bird_ex(judged.predicted, judged.gold)
-    if not verdict.match:
-        return Score(0.0, verdict.reason)
-    ratio = speed(judged, iterations)
-    if isinstance(ratio, Score):
-        return ratio
-    return Score(math.sqrt(ratio), f"{ratio:.3g} times gold's speed in {iterations} runs")
+    return timed_score(judged, iterations, lambda ratio: ratio)

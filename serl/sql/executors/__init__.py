@@ -24,10 +24,10 @@ FILE_DIALECTS = ("sqlite", "duckdb")
 class Executor(Protocol):
     """Runs statements of one dialect. The worker has checked the text's size and encoding before."""
 
-    def __init__(self, limits: Limits) -> None: ...
+    own_mb: int
+    """Address space that the engine itself takes, beside `Limits.memory_mb` for its statements."""
 
-    def limit_process(self) -> None:
-        """Take from this process, once and for good, what no statement needs."""
+    def __init__(self, limits: Limits) -> None: ...
 
     def worn_out(self) -> bool:
         """Whether this process should make way for a new one before the next statement."""

@@ -14,7 +14,6 @@ process if the engine is stuck in one C call.
 from __future__ import annotations
 
 import os
-import resource
 import sqlite3
 import time
 from urllib.parse import quote
@@ -53,16 +52,13 @@ _WAL = b"\x02\x02"  # bytes 18 and 19 of a database file in WAL mode
 class Executor:
     """Runs statements of SQLite; the database is a file."""
 
+    own_mb = 0
+
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-
-    def limit_process(self) -> None:
-        """Cap the address space and SQLite's heap; forbid writing to files."""
-        memory = self._limits.memory_mb * 2**20
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
         with sqlite3.connect(":memory:") as connection:
-            connection.execute(f"PRAGMA hard_heap_limit = {memory // 2}")  # holds for the whole process
+            # Holds for the whole process.
+            connection.execute(f"PRAGMA hard_heap_limit = {limits.memory_mb * 2**20 // 2}")
         connection.close()
 
     def worn_out(self) -> bool:
