@@ -32,6 +32,8 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument("--out", metavar="FILE", type=Path, help="write one JSON line a question")
     parser.add_argument("--workers", metavar="N", type=int, default=2, help="parallel queries (default: 2)")
     parser.add_argument("--timeout", metavar="S", type=float, default=30, help="seconds a query (default: 30)")
+    parser.add_argument("--iterations", metavar="N", type=int, default=100,
+                        help="timed runs a question, for ves and r_ves (default: 100, as the official scripts)")
     parser.add_argument("--cache", metavar="DIR", type=Path, default=Path("data/gold_cache"),
                         help="results of queries that ran before (default: %(default)s)")
     parser.add_argument("--json", action="store_true", help="print the totals as JSON on stdout")
@@ -56,12 +58,15 @@ def run(args: argparse.Namespace) -> int:
     names = _metric_names(args.metrics, list(METRICS))
     if args.workers < 1 or not args.timeout > 0:
         raise InputError("--workers should be at least 1 and --timeout more than 0 seconds")
+    if args.iterations < 1:
+        raise InputError("--iterations should be at least 1")
+    metrics = {name: METRICS[name].timed(args.iterations) for name in names}
     examples = load(args.format, args.root, args.split)
     if not examples:
         raise InputError(f"{args.root}: no questions in split {args.split}")
     predictions = read_predictions(args.pred, examples)
     with Sandbox(args.workers, Limits(timeout_s=args.timeout)) as sandbox:
-        scored = score(examples, predictions, {name: METRICS[name] for name in names}, sandbox,
+        scored = score(examples, predictions, metrics, sandbox,
                        gold_cache=args.cache / f"{args.format}_{args.split}.jsonl",
                        prediction_cache=args.cache / prediction_cache_name(args.pred))  # fmt: skip
     if args.out is not None:

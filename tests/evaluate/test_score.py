@@ -117,6 +117,18 @@ def test_a_second_scoring_runs_nothing_again(score: Callable, monkeypatch: pytes
     assert (first[1]["totals"], first[2]) == (second[1]["totals"], second[2])
 
 
+def test_right_answers_are_timed_as_often_as_asked(score: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
+    from serl.sql.sandbox import Sandbox
+
+    ran, run = [], Sandbox.run
+    monkeypatch.setattr(Sandbox, "run", lambda self, *job: ran.append(job[1]) or run(self, *job))
+    _, _, lines = score({"0": "SELECT a FROM t", "3": "SELECT b FROM t"}, "--iterations", "3", metrics="ves")
+    assert lines[0]["metrics"]["ves"]["reason"].endswith(" times gold's speed in 3 runs")
+    assert lines[3]["metrics"]["ves"]["score"] == 0
+    assert ran.count("SELECT a FROM t") == 1 + 3 * 2  # once up front, then prediction and gold, three times
+    assert ran.count("SELECT b FROM t") == 1
+
+
 def test_the_table_goes_to_stderr(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
     (tmp_path / "pred.txt").write_text("SELECT a FROM t\n")
     assert main(["score", "--format", "spider", "--root", str(root), "--pred", str(tmp_path / "pred.txt"), "--metrics",
@@ -142,6 +154,7 @@ def test_failures_of_ours_are_not_scored(score: Callable, root: Path) -> None:
     [
         (["--metrics", "ex"], "--metrics: no metric 'ex', should be of: bird_ex, spider_ex"),
         (["--metrics", "strict", "--workers", "0"], "--workers should be at least 1"),
+        (["--metrics", "ves", "--iterations", "0"], "--iterations should be at least 1"),
         (["--metrics", "strict", "--split", "test"], "Spider's test questions not found"),
         (["--metrics", "strict", "--pred", "none.txt"], "none.txt: cannot be read"),
     ],

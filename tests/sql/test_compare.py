@@ -2,12 +2,13 @@
 
 import itertools
 import math
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serl.sql.compare import bird_ex, is_ordered, strict
+from serl.sql.compare import bird_ex, is_ordered, matching, strict
 from serl.sql.compare.matching import rows_close, same_multiset
 from serl.sql.outcome import Outcome, Status
 
@@ -108,6 +109,23 @@ def test_large_results_are_compared_quickly_also_when_they_differ() -> None:
     assert not strict(result(*noisy[1:], (0, 1e9, "x")), result(*rows), ordered=False).match
     averages = [(9.99 + 1e-12 * (i % 3), float(i % 5)) for i in range(3000)]
     assert not strict(result(*averages[1:], (9.98, 0.0)), result(*averages), ordered=False).match
+
+
+def test_rows_near_each_other_in_every_column_still_find_their_partners() -> None:
+    rng = random.Random(0)
+    gold = [(1 + rng.random() * 1e-5, 5 + rng.random() * 1e-4) for _ in range(1000)]
+    pred = [tuple(cell * (1 + rng.uniform(-9e-7, 9e-7)) for cell in row) for row in gold]
+    rng.shuffle(pred)
+    assert same_multiset(pred, gold)
+    moved = [(1 - 1e-5, pred[0][1]), *pred[1:]]
+    assert not same_multiset(moved, gold)
+
+
+def test_a_matching_among_too_many_near_rows_is_not_searched_for(monkeypatch) -> None:
+    rows = [(1.0, 5.0), (1.0000001, 9.0), (1.0000002, 9.000001)]
+    assert same_multiset(rows, [(1.0000001, 5.0), (1.0, 9.0), (1.0, 9.0)])
+    monkeypatch.setattr(matching, "MAX_PAIRS", 3)
+    assert not same_multiset(rows, [(1.0000001, 5.0), (1.0, 9.0), (1.0, 9.0)])
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from serl.evaluate.judged import Judged, Score
 
@@ -24,3 +25,7 @@ class Metric:
     """Whether nothing else may run meanwhile: for timings."""
     text: Callable[[str], str] = as_it_is
     """What it runs in place of gold and of the prediction; run up front, so that its own calls find the outcomes."""
+
+    def timed(self, iterations: int) -> Metric:
+        """The same metric, with this number of timed runs a question where it times any."""
+        return replace(self, score=partial(self.score, iterations=iterations)) if self.alone else self

@@ -3,18 +3,23 @@
 Equality within a tolerance is not transitive, so no key to sort or hash by gives the right answer for
 multisets: rounding tears apart values on either side of a boundary. What is asked for is a perfect
 matching between two sets of rows. Rows are first put into buckets by their exact cells; inside a bucket
-sorting finds the matching nearly always, and augmenting paths (Kuhn's algorithm) decide the rest.
+sorting finds the matching nearly always. What is left is cut where the values of a column have a gap, and the
+parts are decided by a bipartite matching (Hopcroft-Karp, from SciPy).
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 REL_TOL = 1e-6
+MAX_PAIRS = 5_000_000
+"""Close pairs of rows within one part above which a matching is not searched for: some seconds, 25 MB."""
 
 Row = tuple[Any, ...]
 
@@ -39,7 +44,8 @@ def rows_close(a: Row, b: Row) -> bool:
 def same_multiset(left: Sequence[Row], right: Sequence[Row]) -> bool:
     """Whether the rows of `left` can be paired off with those of `right`, each pair being close.
 
-    All rows have the same number of cells.
+    All rows have the same number of cells. False also for results that no query returns by chance: thousands of
+    rows, all but equal to each other in every column, with more than MAX_PAIRS close pairs that sorting does not match.
     """
     if len(left) != len(right):
         return False
@@ -81,54 +87,54 @@ def _pair_off(left: list[Row], right: list[Row]) -> bool:
     if len(left) != len(right):
         return False
     left, right = sorted(left), sorted(right)
-    return all(map(rows_close, left, right)) or _perfect_matching(left, right)
+    return all(map(rows_close, left, right)) or all(
+        len(some) == len(others) and _perfect_matching(some, others) for some, others in _parts(left, right)
+    )
+
+
+def _parts(left: list[Row], right: list[Row]) -> Iterator[tuple[list[Row], list[Row]]]:
+    """Cut both lists where neighbouring values of a column are not close: no pair is close across such a gap."""
+    rows = [(row, side) for side, some in enumerate((left, right)) for row in some]
+    for column in range(len(rows[0][0])):
+        rows.sort(key=lambda item: item[0][column])
+        gaps = [i for i, (a, b) in enumerate(pairwise(rows), 1)
+                if not math.isclose(a[0][column], b[0][column], rel_tol=REL_TOL)]  # fmt: skip
+        if gaps:
+            for start, end in pairwise((0, *gaps, len(rows))):
+                part: tuple[list[Row], list[Row]] = [], []
+                for row, side in rows[start:end]:
+                    part[side].append(row)
+                if all(part):
+                    yield from _parts(*part)
+                else:
+                    yield part
+            return
+    yield left, right
 
 
 def _perfect_matching(left: list[Row], right: list[Row]) -> bool:
-    # Only rows whose value in one column is near can be close; the most varied column leaves the fewest.
-    column = max(range(len(right[0])), key=lambda i: len({row[i] for row in right}))
-    right = sorted(right, key=lambda row: row[column])
-    values = [row[column] for row in right]
-    neighbours: list[list[int]] = []
-    for row in left:
-        margin = 2 * REL_TOL * abs(row[column])
-        first = bisect_left(values, row[column] - margin)
-        last = bisect_right(values, row[column] + margin)
-        neighbours.append([j for j in range(first, last) if rows_close(row, right[j])])
-        if not neighbours[-1]:
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import maximum_bipartite_matching
+
+    codes: dict[int, int] = {}
+    left_values, left_codes = _arrays(left, codes)
+    right_values, right_codes = _arrays(right, codes)
+    neighbours, total = [], 0
+    for values, ints in zip(left_values, left_codes):
+        near = np.abs(right_values - values) <= REL_TOL * np.maximum(np.abs(right_values), np.abs(values))
+        both_int = (right_codes >= 0) & (ints >= 0)
+        found = np.flatnonzero((near & (~both_int | (right_codes == ints))).all(axis=1)).astype(np.int32)
+        total += len(found)
+        if not len(found) or total > MAX_PAIRS:
             return False
-    partner_of_right: list[int | None] = [None] * len(right)
-    return all(_augment(i, neighbours, partner_of_right) for i in range(len(left)))
+        neighbours.append(found)
+    starts = np.cumsum([0, *map(len, neighbours)], dtype=np.int32)
+    graph = csr_array((np.ones(total, dtype=np.int8), np.concatenate(neighbours), starts), (len(left), len(right)))
+    return bool((maximum_bipartite_matching(graph, perm_type="column") >= 0).all())
 
 
-def _augment(start: int, neighbours: list[list[int]], partner_of_right: list[int | None]) -> bool:
-    """Match left row `start`, moving earlier matches along an augmenting path; False if there is none."""
-    reached_from: dict[int, int] = {}  # right row -> left row that the search came from
-    came_by: dict[int, int | None] = {start: None}  # left row -> right row that it was matched with
-    todo = [start]
-    for i in todo:
-        for j in neighbours[i]:
-            if j in reached_from:
-                continue
-            reached_from[j] = i
-            partner = partner_of_right[j]
-            if partner is None:
-                _flip(j, reached_from, came_by, partner_of_right)
-                return True
-            came_by[partner] = j
-            todo.append(partner)
-    return False
-
-
-def _flip(
-    free: int,
-    reached_from: dict[int, int],
-    came_by: dict[int, int | None],
-    partner_of_right: list[int | None],
-) -> None:
-    """Match every left row on the path that ends at right row `free` with the right row after it."""
-    j: int | None = free
-    while j is not None:
-        i = reached_from[j]
-        partner_of_right[j] = i
-        j = came_by[i]
+def _arrays(rows: list[Row], codes: dict[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Values as floats, and a code for each integer (-1: a float), because integers are equal exactly or not at all."""
+    values = np.array(rows, dtype=np.float64)
+    ints = [[codes.setdefault(cell, len(codes)) if isinstance(cell, int) else -1 for cell in row] for row in rows]
+    return values, np.array(ints, dtype=np.int64)
