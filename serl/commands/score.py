@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     from serl.data.predictions import read_predictions
     from serl.evaluate.metrics import METRICS
     from serl.evaluate.score import prediction_cache_name, score
-    from serl.evaluate.totals import left_out, table, to_json, totals
+    from serl.evaluate.totals import dialogue_table, dialogues, left_out, table, to_json, totals
     from serl.io import write_jsonl
     from serl.sql.outcome import Status
     from serl.sql.sandbox import Limits, Sandbox
@@ -72,18 +72,21 @@ def run(args: argparse.Namespace) -> int:
     if args.out is not None:
         write_jsonl(args.out, (one.to_json() for one in scored))
     sums = totals(scored)
+    matches = dialogues(scored, [name for name in names if not METRICS[name].graded])
     without_score = left_out(scored)
     if args.json:
         print_json({
             "format": args.format, "root": str(args.root), "split": args.split, "pred": str(args.pred),
-            "questions": len(scored), "totals": to_json(sums), "left_out": without_score,
+            "questions": len(scored), "totals": to_json(sums),
+            "dialogues": {name: match.to_json() for name, match in matches.items()}, "left_out": without_score,
             "predictions": {"missing": predictions.missing, "duplicate": predictions.duplicate,
                             "extra": predictions.extra},
             "seconds": round(time.perf_counter() - start, 3),
         })  # fmt: skip
     else:
         heading = f"{len(scored)} questions, % (95% interval)"
-        print("\n".join([heading, table(sums, names), *_remarks(predictions, without_score)]), file=sys.stderr)
+        tables = [table(sums, names), *([dialogue_table(matches)] if matches else [])]
+        print("\n".join([heading, *tables, *_remarks(predictions, without_score)]), file=sys.stderr)
     failed = any(Status.INFRASTRUCTURE in (one.pred_status, one.gold_status) for one in scored)
     return 1 if failed else 0
 

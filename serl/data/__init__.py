@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from serl.data.bird import load_bird
+from serl.data.dialogue import load_cosql, load_sparc
 from serl.data.example import Example
 from serl.data.spider import load_spider
 from serl.errors import InputError
 
 __all__ = ["FORMATS", "Example", "load"]
 
-_READERS = {"bird": load_bird, "spider": load_spider}
+_READERS = {"bird": load_bird, "spider": load_spider, "sparc": load_sparc, "cosql": load_cosql}
 FORMATS = tuple(_READERS)
 
 

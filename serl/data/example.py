@@ -26,5 +26,7 @@ class Example:
     """BIRD's folder of column descriptions, None where there is none."""
     position: int = -1
     """Place in the split's file, from 0, questions that the reader leaves out counted."""
+    interaction: str | None = None
+    """Id of the dialogue that the question is a turn of, None where it stands alone; turns follow each other."""
     tables_path: Path | None = None
     """tables.json with the names and foreign keys of the databases, None where there is none."""

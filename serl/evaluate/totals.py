@@ -1,4 +1,4 @@
-"""Scores of questions → totals by metric and level of difficulty, and their table."""
+"""Scores of questions → totals by metric and level of difficulty, for dialogues QM and IM, and their tables."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from serl.data.example import Example
 from serl.errors import InputError
+from serl.evaluate.dialogue import DialogueMatch, interaction_match
 from serl.evaluate.score import Scored
 from serl.evaluate.spider.hardness import hardness
 from serl.evaluate.spider.parser import NotInSubset, parse
@@ -53,6 +54,27 @@ def left_out(scored: Sequence[Scored]) -> dict[str, dict[str, str]]:
             if score.score is None:
                 reasons.setdefault(name, {})[one.example.question_id] = score.reason
     return reasons
+
+
+def dialogues(scored: Sequence[Scored], metrics: Sequence[str], seed: int = 0) -> dict[str, DialogueMatch]:
+    """Metric → QM and IM of the turns of dialogues; empty where there are none. `metrics` give 0 or 1."""
+    groups = [one.example.interaction for one in scored]
+    if not any(group is not None for group in groups):
+        return {}
+    records = [one.to_json() for one in scored]
+    return {name: interaction_match(records, groups, name, seed) for name in metrics}
+
+
+def dialogue_table(matches: Mapping[str, DialogueMatch]) -> str:
+    """QM, IM and QM by turn as aligned text, in percent with the interval."""
+    rows: dict[str, dict[str, Estimate]] = {}
+    for name, match in matches.items():
+        found = {"question match": match.question_match, "interaction match": match.interaction_match}
+        found |= {f"turn {group}": estimate for group, estimate in match.by_turn.items()}
+        for row, estimate in found.items():
+            if estimate is not None:
+                rows.setdefault(row, {})[name] = estimate
+    return table(rows, list(matches))
 
 
 def table(totals: Totals, metrics: Sequence[str]) -> str:

@@ -117,6 +117,25 @@ def test_a_second_scoring_runs_nothing_again(score: Callable, monkeypatch: pytes
     assert (first[1]["totals"], first[2]) == (second[1]["totals"], second[2])
 
 
+def test_turns_of_dialogues_make_interactions(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    queries = [["SELECT a FROM t", "SELECT b FROM t"], ["SELECT a FROM t"]]
+    dialogues = [{"database_id": "d", "interaction": [{"utterance": "?", "query": sql} for sql in turns]}
+                 for turns in queries]  # fmt: skip
+    (root / "dev.json").write_text(json.dumps(dialogues))
+    (tmp_path / "pred.txt").write_text("SELECT a FROM t\nSELECT a FROM t\n\nSELECT a FROM t\n")
+    command = ["score", "--format", "sparc", "--root", str(root), "--pred", str(tmp_path / "pred.txt"),
+               "--metrics", "strict,soft_f1", "--cache", str(tmp_path / "cache")]  # fmt: skip
+    assert main([*command, "--json"]) == 0
+    captured = capsys.readouterr()
+    dialogues = json.loads(captured.out)["dialogues"]
+    assert list(dialogues) == ["strict"]  # soft_f1 has no verdict
+    assert dialogues["strict"]["question_match"]["value"] == 2 / 3
+    assert dialogues["strict"]["interaction_match"]["value"] == 1 / 2
+    assert dialogues["strict"]["by_turn"]["2"]["value"] == 0
+    assert main(command) == 0
+    assert re.search(r"^interaction match \(2\) +50.0 ", capsys.readouterr().err, re.MULTILINE)
+
+
 def test_right_answers_are_timed_as_often_as_asked(score: Callable, monkeypatch: pytest.MonkeyPatch) -> None:
     from serl.sql.sandbox import Sandbox
 

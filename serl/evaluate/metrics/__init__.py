@@ -39,8 +39,8 @@ METRICS: Mapping[str, Metric] = {
     "em": Metric(em, executes=False),
     "em_compat": Metric(partial(em, compat=True), executes=False),
     "strict": Metric(strict),
-    "soft_f1": Metric(soft_f1),
-    "soft_f1_order_free": Metric(soft_f1_order_free),
-    "ves": Metric(ves, alone=True),
-    "r_ves": Metric(r_ves, alone=True),
+    "soft_f1": Metric(soft_f1, graded=True),
+    "soft_f1_order_free": Metric(soft_f1_order_free, graded=True),
+    "ves": Metric(ves, alone=True, graded=True),
+    "r_ves": Metric(r_ves, alone=True, graded=True),
 }

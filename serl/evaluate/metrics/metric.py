@@ -23,6 +23,8 @@ class Metric:
     """Whether it needs gold's result; if so, it is not asked about a question whose gold did not run."""
     alone: bool = False
     """Whether nothing else may run meanwhile: for timings."""
+    graded: bool = False
+    """Whether it gives more than right (1) and wrong (0)."""
     text: Callable[[str], str] = as_it_is
     """What it runs in place of gold and of the prediction; run up front, so that its own calls find the outcomes."""
 
