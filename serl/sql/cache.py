@@ -1,9 +1,11 @@
 """Outcomes of statements, computed once and kept on disk.
 
-A cache is one JSON-lines file. An entry is keyed by the database's content, the SQL, the dialect and the
-limits, so that a changed database or other limits never meet an old result. Not kept is what another try may
-change: outcomes `timeout` and `infrastructure`, statements that draw random numbers or ask what time it is,
-and databases of a server, whose content has no hash.
+A cache is one JSON-lines file. An entry is keyed by the database's content (with what waits in its write-ahead
+log), the SQL, the engine with its version and the limits of size, so that a changed database or other limits never
+meet an old result. The time limit is no part of the key, so that whoever has another one shares the entries: one
+counts where its statement took no longer than is allowed. Not kept is what another try may change: outcomes
+`timeout` and `infrastructure`, statements that draw random numbers or ask what time it is, results of a database
+that changed meanwhile, and databases of a server, whose content has no hash.
 
 The file only grows, by whole entries at its end. A run that was killed while writing leaves at most one
 broken last line, which the next one drops.
@@ -11,15 +13,17 @@ broken last line, which the next one drops.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from grounding.io import file_sha256
 from serl.errors import InputError
 from serl.io import atomic_write_bytes, read_jsonl
-from serl.sql.executors import FILE_DIALECTS
+from serl.sql.executors import FILE_DIALECTS, engine_version
 from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
 from serl.sql.statement import tokens
@@ -28,8 +32,10 @@ _MAY_CHANGE = (Status.TIMEOUT, Status.INFRASTRUCTURE)
 _CHANGING_WORDS = frozenset("CURRENT_DATE CURRENT_TIME CURRENT_TIMESTAMP LOCALTIME LOCALTIMESTAMP".split())
 _THIS_MOMENT = ("'NOW'", '"NOW"')  # SQLite takes a name that is no column for a string
 _CHANGING_FUNCTIONS = frozenset(
-    "RANDOM RANDOMBLOB NOW TODAY UUID UUIDV4 UUIDV7 GEN_RANDOM_UUID GET_CURRENT_TIME GET_CURRENT_TIMESTAMP".split()
+    """RANDOM RANDOMBLOB NOW TODAY AGE UUID UUIDV4 UUIDV7 GEN_RANDOM_UUID GET_CURRENT_TIME GET_CURRENT_TIMESTAMP
+    CURRENT_LOCALTIME CURRENT_LOCALTIMESTAMP TRANSACTION_TIMESTAMP TXID_CURRENT""".split()
 )
+_LOGS = ("-wal", ".wal")  # what is committed but not yet in the database's file: SQLite's, DuckDB's
 _CLOCKS = frozenset("DATE TIME DATETIME JULIANDAY UNIXEPOCH".split())  # without an argument: of this moment
 
 _Job = tuple[Path | str, str]  # database, SQL
@@ -41,7 +47,10 @@ class OutcomeCache:
     def __init__(self, path: Path | str, sandbox: Sandbox):
         self._path = Path(path)
         self._sandbox = sandbox
-        self._database_hashes: dict[str, str] = {}
+        self._hashes: dict[tuple, str] = {}
+        # Without the time limits; a Limits has no other way to say so than the same for all.
+        sizes = dataclasses.replace(sandbox.limits, timeout_s=1.0, grace_s=1.0)
+        self._setting = f"{sandbox.dialect} {engine_version(sandbox.dialect)} {sizes}"
         self._outcomes = _load(self._path)
 
     def outcomes(self, jobs: Iterable[_Job]) -> list[Outcome]:
@@ -50,12 +59,16 @@ class OutcomeCache:
         if self._sandbox.dialect not in FILE_DIALECTS:
             return self._sandbox.run_many(jobs)
         keys = [self._key(*job) for job in jobs]
-        missing = {key: job for key, job in zip(keys, jobs) if key not in self._outcomes}
+        missing = {key: job for key, job in zip(keys, jobs) if not self._has(key)}
         fresh = dict(zip(missing, self._sandbox.run_many(missing.values())))
         self._keep({key: outcome for key, outcome in fresh.items()
-                    if outcome.status not in _MAY_CHANGE and is_repeatable(missing[key][1])})
+                    if outcome.status not in _MAY_CHANGE and is_repeatable(missing[key][1])
+                    and key == self._key(*missing[key])})  # fmt: skip
         known = self._outcomes | fresh
         return [known[key] for key in keys]
+
+    def _has(self, key: str) -> bool:
+        return key in self._outcomes and self._outcomes[key].ms <= 1000 * self._sandbox.limits.timeout_s
 
     def _keep(self, outcomes: dict[str, Outcome]) -> None:
         if outcomes:
@@ -67,10 +80,23 @@ class OutcomeCache:
             self._outcomes.update(outcomes)
 
     def _key(self, database: str, sql: str) -> str:
-        if database not in self._database_hashes:
-            self._database_hashes[database] = _sha256(Path(database))
-        parts = (self._database_hashes[database], sql, self._sandbox.dialect, repr(self._sandbox.limits))
+        parts = (self._content(database), sql, self._setting)
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+    def _content(self, database: str) -> str:
+        """The hashes of a database's file and log, computed anew where the system says that one has changed."""
+        try:
+            logs = [log for end in _LOGS if os.path.exists(log := database + end) and os.path.getsize(log)]
+            return "".join([self._hash(file) for file in (database, *logs)])
+        except OSError as error:
+            raise InputError(f"{database}: cannot read the database ({error.strerror})") from error
+
+    def _hash(self, file: str) -> str:
+        state = os.stat(file)
+        known_as = (file, state.st_ino, state.st_size, state.st_mtime_ns)
+        if known_as not in self._hashes:
+            self._hashes[known_as] = file_sha256(Path(file))
+        return self._hashes[known_as]
 
 
 def is_repeatable(sql: str) -> bool:
@@ -88,6 +114,8 @@ def is_repeatable(sql: str) -> bool:
         if word in _CHANGING_FUNCTIONS and arguments[:1] == ["("]:
             return False
         if word in _CLOCKS and arguments[:2] == ["(", ")"]:
+            return False
+        if word == "TABLESAMPLE" or (word == "SAMPLE" and bare[index - 1] == "USING"):
             return False
         if word == "STRFTIME" and arguments[2:] == [")"]:  # a format and no time
             return False
@@ -109,10 +137,3 @@ def _drop_broken_end(path: Path) -> None:
     data = path.read_bytes()
     if data and not data.endswith(b"\n"):
         atomic_write_bytes(path, data[: data.rfind(b"\n") + 1])
-
-
-def _sha256(path: Path) -> str:
-    try:
-        return file_sha256(path)
-    except OSError as error:
-        raise InputError(f"{path}: cannot read the database ({error.strerror})") from error

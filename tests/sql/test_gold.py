@@ -9,6 +9,7 @@ import pytest
 
 from serl.data.example import Example
 from serl.errors import InputError
+from serl.sql import cache as cache_module
 from serl.sql.cache import OutcomeCache, is_repeatable
 from serl.sql.gold import GoldCache
 from serl.sql.outcome import Status
@@ -76,6 +77,66 @@ def test_changed_database_or_limits_are_run_anew(counting: CountingSandbox, tmp_
     with CountingSandbox(1, dataclasses.replace(LIMITS, max_rows=5)) as other_limits:
         GoldCache(cache, other_limits).outcomes(examples)
         assert other_limits.ran == 1
+
+
+def test_a_database_that_changes_between_two_calls_is_run_anew(counting: CountingSandbox, tmp_path: Path) -> None:
+    database = tmp_path / "shop.sqlite"
+    make_shop(database)
+    cache = OutcomeCache(tmp_path / "cache.jsonl", counting)
+    assert cache.outcomes([(database, "SELECT count(*) FROM item")])[0].rows == ((3,),)
+    with sqlite3.connect(database) as connection:
+        connection.execute("DELETE FROM item WHERE id = 1")
+    connection.close()
+    assert cache.outcomes([(database, "SELECT count(*) FROM item")])[0].rows == ((2,),)
+
+
+def test_what_waits_in_the_write_ahead_log_is_part_of_the_database(counting: CountingSandbox, tmp_path: Path) -> None:
+    database = tmp_path / "shop.sqlite"
+    make_shop(database)
+    writer = sqlite3.connect(database, isolation_level=None)
+    writer.execute("PRAGMA journal_mode = WAL")
+    for number in (4, 5):
+        writer.execute("INSERT INTO item VALUES (?, 'nib', 2)", (number,))
+        assert (tmp_path / "shop.sqlite-wal").stat().st_size > 0
+        outcomes = OutcomeCache(tmp_path / "cache.jsonl", counting).outcomes([(database, "SELECT max(id) FROM item")])
+        assert outcomes[0].rows == ((number,),)
+    writer.close()
+
+
+def test_a_database_that_changes_while_it_is_read_is_not_kept(shop: Path, tmp_path: Path) -> None:
+    database = tmp_path / "shop.sqlite"
+    make_shop(database)
+
+    class Meanwhile(CountingSandbox):
+        def run_many(self, jobs):
+            with sqlite3.connect(database) as connection:
+                connection.execute("INSERT INTO item(name) VALUES ('nib')")
+            connection.close()
+            return super().run_many(jobs)
+
+    with Meanwhile(1, LIMITS) as pool:
+        OutcomeCache(tmp_path / "cache.jsonl", pool).outcomes([(database, "SELECT 1")])
+    assert not (tmp_path / "cache.jsonl").exists()
+
+
+def test_another_time_limit_shares_what_was_quick_enough(shop: Path, tmp_path: Path) -> None:
+    rows = "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 100000)"
+    jobs = [(shop, "SELECT 1"), (shop, f"{rows} SELECT count(*) FROM r")]  # the second takes milliseconds
+    with CountingSandbox(1, LIMITS) as pool:
+        OutcomeCache(tmp_path / "cache.jsonl", pool).outcomes(jobs)
+    with CountingSandbox(1, dataclasses.replace(LIMITS, timeout_s=60.0)) as patient:
+        assert all(outcome.ran for outcome in OutcomeCache(tmp_path / "cache.jsonl", patient).outcomes(jobs))
+        assert patient.ran == 0
+    with CountingSandbox(1, dataclasses.replace(LIMITS, timeout_s=0.001)) as hasty:
+        assert OutcomeCache(tmp_path / "cache.jsonl", hasty).outcomes(jobs)[1].status is Status.TIMEOUT
+        assert hasty.ran >= 1
+
+
+def test_another_version_of_the_engine_runs_anew(counting: CountingSandbox, shop: Path, tmp_path: Path, monkeypatch):
+    for version in ("3.40.1", "3.50.0"):
+        monkeypatch.setattr(cache_module, "engine_version", lambda dialect, version=version: version)
+        OutcomeCache(tmp_path / "cache.jsonl", counting).outcomes([(shop, "SELECT 1")])
+    assert counting.ran == 2
 
 
 def test_timeouts_are_tried_again(shop: Path, tmp_path: Path) -> None:
@@ -151,6 +212,11 @@ def test_what_may_change_is_run_again(counting: CountingSandbox, shop: Path, tmp
         ("SELECT strftime('%Y')", False),
         ("SELECT datetime ( )", False),
         ("SELECT current_timestamp", False),
+        ("SELECT sample, age FROM t", True),
+        ("SELECT * FROM t USING SAMPLE 1", False),
+        ("SELECT * FROM t TABLESAMPLE 10%", False),
+        ("SELECT age(born) FROM t", False),
+        ("SELECT current_localtimestamp()", False),
     ],
 )
 def test_statements_that_ask_for_time_or_chance_are_not_repeatable(sql: str, repeatable: bool) -> None:

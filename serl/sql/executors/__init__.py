@@ -44,6 +44,15 @@ def load(dialect: str, limits: Limits) -> Executor:
     return importlib.import_module(f"{__name__}.{dialect}").Executor(limits)
 
 
+def engine_version(dialect: str) -> str:
+    """The version of the engine that runs in the worker, of a dialect that is installed."""
+    import sqlite3
+    from importlib.metadata import version
+
+    package = _PACKAGES[dialect]
+    return sqlite3.sqlite_version if package is None else version(package)
+
+
 def check_installed(dialect: str) -> None:
     """InputError where the dialect is unknown or its package absent."""
     if dialect not in _PACKAGES:
