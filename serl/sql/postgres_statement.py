@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# Unclosed strings run to the end of the text. E'...' goes on in the next line with the same escapes.
+# Unclosed strings run to the end of the text. E'...' goes on in the next line with the same escapes. All that is not
+# ASCII belongs to names, be it a dash or a space.
 _TOKEN = re.compile(
     r"""
       (?P<space>   [\ \t\n\r\f\v]+ | --[^\n\r]* )
@@ -17,8 +18,8 @@ _TOKEN = re.compile(
     | (?P<quoted>  [eE]'(?:[^'\\]|\\.|'')*'?(?:[\ \t]*[\n\r]\s*'(?:[^'\\]|\\.|'')*'?)*
                  | '[^']*'?
                  | "[^"]*"? )
-    | (?P<dollar>  \$(?:[^\W\d]\w*)?\$ )
-    | (?P<word>    [^\W\d][\w$]* )
+    | (?P<dollar>  \$(?:[A-Za-z_\x80-\U0010ffff][A-Za-z0-9_\x80-\U0010ffff]*)?\$ )
+    | (?P<word>    [A-Za-z_\x80-\U0010ffff][A-Za-z0-9_$\x80-\U0010ffff]* )
     | (?P<number>  \d[\w.]* )
     | (?P<symbol>  . )
     """,

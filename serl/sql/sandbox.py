@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -35,6 +36,9 @@ _Job = tuple[Path | str, str]  # database, SQL
 class Sandbox:
     """A pool of `workers` processes. All methods may be called from any thread; close it, or use `with`.
 
+    It belongs to the process that made it: one that was forked from it would read answers to the other's
+    statements, and gets a RuntimeError instead.
+
     `dialect` is sqlite, duckdb or postgres. A database is a file, for postgres a connection string
     ("host=... dbname=... user=..." or "postgresql://..."). InputError where the dialect's package is absent.
     """
@@ -46,6 +50,7 @@ class Sandbox:
         self.workers = workers
         self.limits = limits
         self.dialect = dialect
+        self._owner = os.getpid()
         self._closed = False
         self._workers = [WorkerProcess(limits, dialect) for _ in range(workers)]
         self._idle: queue.LifoQueue[WorkerProcess] = queue.LifoQueue()
@@ -99,13 +104,22 @@ class Sandbox:
         return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def close(self) -> None:
-        """Let running statements of this pool's own threads end, drop waiting ones, stop the workers."""
+        """Let running statements end, drop waiting ones (in `run`: RuntimeError), stop the workers."""
+        if os.getpid() != self._owner:
+            return
         self._closed = True
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for worker in self._workers:
-            worker.kill()
+        try:
+            for _ in self._workers:
+                self._idle.get()  # one that still serves a `run` comes when that has ended
+        finally:
+            for worker in self._workers:
+                worker.kill()
+                self._idle.put(worker)  # for those who wait in `run`, and for another close()
 
     def _check_open(self) -> None:
+        if os.getpid() != self._owner:
+            raise RuntimeError("the sandbox belongs to the process that made it; make another after a fork")
         if self._closed:
             raise RuntimeError("the sandbox is closed")
 
@@ -116,6 +130,7 @@ class Sandbox:
         for _ in range(2):
             worker = self._idle.get()
             try:
+                self._check_open()
                 worker.prepare()
                 if not call.begin(worker):
                     break

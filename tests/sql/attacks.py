@@ -88,6 +88,7 @@ ATTACKS = {
     "second statement of the same kind": ("SELECT 1; SELECT 2", "denied"),
     "second statement behind a comment": ("SELECT 1 /* ; */; -- ;\n DELETE FROM item", "denied"),
     "second statement behind a quote": ("SELECT 'it''s; fine'; DELETE FROM item", "denied"),
+    "second statement behind what looks like a quote": ("SELECT $a('); DELETE FROM item", "denied"),
     "empty text": ("", "no_statement"),
     "blank text": (" \n;; ", "no_statement"),
     "comment only": ("-- SELECT 1", "no_statement"),

@@ -151,6 +151,9 @@ def test_wide_results_are_compared_quickly() -> None:
     same = [(1,) * 40] * 50  # every permutation is right, and every column is interchangeable
     assert same_up_to_columns(same, same, ordered=False)
     assert not same_up_to_columns(same, [*same[1:], (1,) * 39 + (2,)], ordered=False)
+    # Any eleven of the twelve columns are the same on both sides: only whole rows differ.
+    even, odd = ([row for row in itertools.product((0, 1), repeat=12) if sum(row) % 2 == rest] for rest in (0, 1))
+    assert not same_up_to_columns(even, odd, ordered=False)
 
 
 _CELLS = st.sampled_from([None, 0, 1, 1.0, 2, "1", "a"])

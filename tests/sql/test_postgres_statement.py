@@ -23,6 +23,7 @@ from serl.sql.postgres_statement import first_word, split
         ("SELECT e'a'\n'\\'; ' ; SELECT 2", ["SELECT e'a'\n'\\'; '", "SELECT 2"]),
         ("SELECT 'a;''b;', \"c;\"\"d;\"", ["SELECT 'a;''b;', \"c;\"\"d;\""]),
         ("SELECT 1$$;$$ ; 2", ["SELECT 1$$;$$", "2"]),
+        ("SELECT $—$ ' $—$; SELECT '2'", ["SELECT $—$ ' $—$", "SELECT '2'"]),
     ],
 )
 def test_splits_where_postgres_does(sql: str, statements: list[str]) -> None:

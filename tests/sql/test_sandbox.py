@@ -1,6 +1,7 @@
 """The pool: outcomes, files that are not databases, workers that die, callers that wait or leave."""
 
 import importlib.util
+import math
 import os
 import signal
 import sqlite3
@@ -14,7 +15,7 @@ import pytest
 
 from serl.errors import InputError
 from serl.sql.outcome import Outcome, Status
-from serl.sql.sandbox import Sandbox
+from serl.sql.sandbox import Limits, Sandbox
 from tests.sql.processes import alive
 from tests.sql.shops import HASTY, LIMITS, make_shop
 
@@ -151,6 +152,52 @@ def test_close_ends_the_workers_and_refuses_further_work(shop: Path) -> None:
     assert not any(alive(pid) for pid in pids)
     with pytest.raises(RuntimeError, match="closed"):
         pool.run(shop, "SELECT 1")
+
+
+def test_close_waits_for_what_runs_and_drops_what_waits(shop: Path) -> None:
+    pool = Sandbox(workers=1, limits=HASTY)
+    pool.run(shop, "SELECT 1")
+    results: list[Outcome | RuntimeError] = []
+
+    def ask() -> None:
+        try:
+            results.append(pool.run(shop, FOREVER))
+        except RuntimeError as error:
+            results.append(error)
+
+    threads = [threading.Thread(target=ask) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.2)  # one runs, one waits for its worker
+    pool.close()
+    for thread in threads:
+        thread.join()
+    assert sorted(str(getattr(result, "status", result)) for result in results) == ["the sandbox is closed", "timeout"]
+    assert pool.pids() == []
+
+
+def test_a_forked_process_cannot_read_the_answers_of_another(shop: Path) -> None:
+    with Sandbox(workers=1, limits=LIMITS) as pool:
+        pool.run(shop, "SELECT 1")
+        child = os.fork()
+        if child == 0:
+            try:
+                pool.close()  # does nothing to the workers
+                pool.run(shop, "SELECT 2")
+            except RuntimeError as error:
+                os._exit(7 if "after a fork" in str(error) else 1)
+            os._exit(0)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert pool.run(shop, "SELECT 3").rows == ((3,),)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("timeout_s", math.inf), ("timeout_s", 1e9), ("grace_s", -1), ("max_rows", -1), ("memory_mb", 0)],
+)
+def test_a_limit_that_is_none_is_refused(name: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"the sandbox's {name} is {value:g}".replace("+", r"\+")):
+        Limits(**{name: value})
 
 
 def test_workers_end_when_the_caller_is_killed(shop: Path) -> None:

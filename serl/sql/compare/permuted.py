@@ -1,7 +1,9 @@
 """Equality of two results up to the order of their columns, and of their rows where that does not count.
 
 Trying every permutation of columns is hopeless for a wide result. Columns are assigned one by one instead, and an
-assignment is dropped as soon as the rows cut down to the assigned columns are not the same multiset.
+assignment is dropped as soon as the rows cut down to the assigned columns are not the same multiset. That alone goes
+through all of them where few columns together look alike and only the whole rows differ (rows of 0 and 1, of an even
+sum on one side and an odd one on the other), so rows must first be equal up to the order of their own cells.
 """
 
 from __future__ import annotations
@@ -27,15 +29,15 @@ def same_up_to_columns(left: Sequence[Row], right: Sequence[Row], ordered: bool)
     if Counter(left) == Counter(right):
         return True
     bags_left, bags_right = (_bags(columns) for columns in (columns_left, columns_right))
-    if Counter(bags_left) != Counter(bags_right):
+    if Counter(bags_left) != Counter(bags_right) or Counter(_bags(left)) != Counter(_bags(right)):
         return False
     candidates = [[j for j, bag in enumerate(bags_right) if bag == wanted] for wanted in bags_left]
     return _assign([], columns_left, columns_right, candidates)
 
 
-def _bags(columns: Sequence[Row]) -> list[frozenset[tuple[Any, int]]]:
-    """Each column as its values with their counts."""
-    return [frozenset(Counter(column).items()) for column in columns]
+def _bags(vectors: Sequence[Row]) -> list[frozenset[tuple[Any, int]]]:
+    """Each column, or row, as its values with their counts."""
+    return [frozenset(Counter(vector).items()) for vector in vectors]
 
 
 def _assign(chosen: list[int], left: Sequence[Row], right: Sequence[Row], candidates: list[list[int]]) -> bool:

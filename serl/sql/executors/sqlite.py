@@ -190,6 +190,8 @@ def _failure(error: sqlite3.Error, database: str, limits: Limits) -> Result:
     if code is None:  # raised by Python's module, not by SQLite
         if message.startswith("Could not decode to UTF-8"):
             raise _NotUtf8 from None
+        if message.startswith("You can only execute one statement"):  # it has odder tokens than statement.py knows
+            return Result(Status.DENIED, error="more than one statement, but only one is allowed")
         return Result(Status.ERROR, error=message)
     if code == sqlite3.SQLITE_INTERRUPT:
         return Result(Status.TIMEOUT, error=f"stopped after {limits.timeout_s:g} s")
