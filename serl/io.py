@@ -6,6 +6,7 @@ Readers turn every way in which a file can be wrong into an InputError that name
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import uuid
@@ -17,8 +18,15 @@ from serl.errors import InputError
 
 
 def atomic_write_bytes(path: Path | str, data: bytes) -> None:
-    """Write `data` to `path`, making its folder. Readers see the old content or the new, never a part."""
-    path = Path(path)
+    """Write `data` to `path`, making its folder. Readers see the old content or the new, never a part.
+
+    What is no file (/dev/null, /dev/stdout, a named pipe) is written into; putting a file in its place would break
+    it for everyone. A link stays one: the file that it points to is replaced.
+    """
+    if _is_special(path):
+        Path(path).write_bytes(data)
+        return
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
@@ -26,6 +34,23 @@ def atomic_write_bytes(path: Path | str, data: bytes) -> None:
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_writable(path: Path | str) -> None:
+    """InputError unless a file can be written to `path`: before the work that it is to hold. Makes its folder."""
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        if _is_special(path):
+            return
+        probe = Path(os.path.realpath(path))
+        probe.parent.mkdir(parents=True, exist_ok=True)
+        probe = probe.with_name(f".{probe.name}.{uuid.uuid4().hex}.part")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from error
 
 
 def atomic_write_text(path: Path | str, text: str) -> None:
@@ -46,8 +71,9 @@ def read_json(path: Path | str, make_object: Callable[[list[tuple[str, Any]]], A
     text = read_text(path)
     try:
         return json.loads(text, object_pairs_hook=make_object)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{path}, line {error.lineno}: not valid JSON ({error.msg})") from error
+    except (ValueError, RecursionError) as error:
+        place = f"{path}, line {error.lineno}" if isinstance(error, json.JSONDecodeError) else path
+        raise InputError(f"{place}: {_not_json(error)}") from error
 
 
 def read_jsonl(path: Path | str) -> list[Any]:
@@ -59,8 +85,8 @@ def read_jsonl(path: Path | str) -> list[Any]:
             continue
         try:
             rows.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: not valid JSON ({error.msg})") from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"{path}, line {number}: {_not_json(error)}") from error
     return rows
 
 
@@ -73,6 +99,16 @@ def read_text(path: Path | str) -> str:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise InputError(f"{path}, line {line}: not valid UTF-8") from error
+
+
+def _not_json(error: ValueError | RecursionError) -> str:
+    """What is wrong: the grammar, an integer of more digits than Python reads, or lists within lists without end."""
+    return f"not valid JSON ({error.msg if isinstance(error, json.JSONDecodeError) else error})"
+
+
+def _is_special(path: Path | str) -> bool:
+    """Whether something is there that is neither a file nor a folder."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _line(row: Any) -> str:

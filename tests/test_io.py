@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from serl.errors import InputError
-from serl.io import atomic_write_text, read_json, read_jsonl, write_jsonl
+from serl.io import atomic_write_text, check_writable, read_json, read_jsonl, write_jsonl
 
 
 def test_jsonl_round_trip(tmp_path: Path) -> None:
@@ -25,6 +25,46 @@ def test_failed_write_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
         atomic_write_text(path, "\ud800")
     assert path.read_text() == "1\n"
     assert os.listdir(tmp_path) == ["rows.jsonl"]
+
+
+def test_what_is_no_file_is_written_into_and_stays_what_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"  # as /dev/null and /dev/stdout are
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    atomic_write_text(pipe, "text")
+    assert os.read(reader, 10) == b"text"
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_a_link_stays_a_link(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "rows.jsonl")
+    for text in ("new", "newer"):
+        atomic_write_text(tmp_path / "link", text)
+        assert (tmp_path / "there" / "rows.jsonl").read_text() == text
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_places_that_cannot_be_written_are_named_beforehand(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("old")
+    for place in (tmp_path, file / "under a file", Path("/proc/rows.jsonl"), tmp_path / ("long" * 100)):
+        with pytest.raises(InputError, match="cannot be written"):
+            check_writable(place)
+    check_writable(file)
+    check_writable(tmp_path / "new" / "file")
+    assert file.read_text() == "old"
+    assert os.listdir(tmp_path / "new") == []
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, "1" * 5_000])
+def test_json_that_python_cannot_hold_is_named(tmp_path: Path, content: str) -> None:
+    (tmp_path / "rows").write_text(content)
+    for read in (read_json, read_jsonl):
+        with pytest.raises(InputError, match="rows.*: not valid JSON"):
+            read(tmp_path / "rows")
 
 
 def test_failed_replace_removes_its_part(tmp_path: Path) -> None:

@@ -65,10 +65,11 @@ def run(args: argparse.Namespace) -> int:
     if not examples:
         raise InputError(f"{args.root}: no questions in split {args.split}")
     predictions = read_predictions(args.pred, examples)
+    gold_cache = args.cache / f"{args.format}_{args.split}.jsonl"
+    _check_outputs(args, gold_cache)
     with Sandbox(args.workers, Limits(timeout_s=args.timeout)) as sandbox:
         scored = score(examples, predictions, metrics, sandbox,
-                       gold_cache=args.cache / f"{args.format}_{args.split}.jsonl",
-                       prediction_cache=args.cache / prediction_cache_name(args.pred))  # fmt: skip
+                       gold_cache, args.cache / prediction_cache_name(args.pred))  # fmt: skip
     if args.out is not None:
         write_jsonl(args.out, (one.to_json() for one in scored))
     sums = totals(scored)
@@ -89,6 +90,17 @@ def run(args: argparse.Namespace) -> int:
         print("\n".join([heading, *tables, *_remarks(predictions, without_score)]), file=sys.stderr)
     failed = any(Status.INFRASTRUCTURE in (one.pred_status, one.gold_status) for one in scored)
     return 1 if failed else 0
+
+
+def _check_outputs(args: argparse.Namespace, gold_cache: Path) -> None:
+    """InputError for a place that cannot be written: before the questions are run, not after."""
+    from serl.io import check_writable
+
+    check_writable(gold_cache)
+    if args.out is not None:
+        check_writable(args.out)
+        if args.out.exists() and args.out.samefile(args.pred):
+            raise InputError(f"--out {args.out}: this is the file of predictions, which would be lost")
 
 
 def _metric_names(text: str, known: list[str]) -> list[str]:

@@ -126,6 +126,7 @@ def test_csv_with_question_ids(tmp_path: Path) -> None:
         ("question_id,answer\n", "no column of predictions"),
         ("sql,db_id\n", "nothing says which question"),
         ("question_id,sql\n1\n", r"line 2: 1 cells, the header has 2"),
+        ('question_id,sql\n0,"a\n1,b\n2,c\n', r"not valid CSV \(unexpected end of data\)"),
     ],
 )
 def test_wrong_csv_is_named(tmp_path: Path, text: str, message: str) -> None:

@@ -176,6 +176,9 @@ def test_failures_of_ours_are_not_scored(score: Callable, root: Path) -> None:
         (["--metrics", "ves", "--iterations", "0"], "--iterations should be at least 1"),
         (["--metrics", "strict", "--split", "test"], "Spider's test questions not found"),
         (["--metrics", "strict", "--pred", "none.txt"], "none.txt: cannot be read"),
+        (["--metrics", "strict", "--timeout", "inf"], "timeout_s is inf, should be more than 0 and at most 86400"),
+        (["--metrics", "strict", "--out", "/proc/out.jsonl"], "/proc/out.jsonl: cannot be written"),
+        (["--metrics", "strict", "--cache", "/proc/cache"], "spider_dev.jsonl: cannot be written"),
     ],
 )
 def test_wrong_usage_is_one_line(
@@ -186,6 +189,17 @@ def test_wrong_usage_is_one_line(
     assert main([*common, "--cache", str(tmp_path / "cache"), *options]) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert message in line
+
+
+def test_predictions_are_not_overwritten(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    pred = tmp_path / "pred.txt"
+    pred.write_text("SELECT a FROM t\n")
+    (tmp_path / "link").symlink_to(pred)
+    for out in (pred, tmp_path / "link"):
+        assert main(["score", "--format", "spider", "--root", str(root), "--pred", str(pred), "--metrics", "strict",
+                     "--cache", str(tmp_path / "cache"), "--out", str(out)]) == 2  # fmt: skip
+        assert "this is the file of predictions" in capsys.readouterr().err
+    assert pred.read_text() == "SELECT a FROM t\n"
 
 
 def test_em_without_tables_json_says_what_is_missing(

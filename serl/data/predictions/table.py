@@ -30,7 +30,8 @@ _KEYS = ("question", "gold", "db_id")
 
 def read_csv(path: Path, examples: Sequence[Example]) -> Predictions:
     """The predictions of a CSV file."""
-    reader = csv.reader(io.StringIO(read_text(path), newline=""))
+    # Strict, or a quote that is never closed would swallow the rest of the file.
+    reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
         rows = [(reader.line_num, row) for row in reader if row]
     except csv.Error as error:

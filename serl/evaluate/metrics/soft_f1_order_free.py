@@ -81,7 +81,13 @@ def _blocks(pred: list[Row], gold: list[Row], block: int) -> Iterator[tuple[list
 
 def _sort_key(row: Row) -> tuple[tuple[str, Any], ...]:
     """Any order that is the same for both results, of cells of any type."""
-    return tuple(("number" if isinstance(c, (int, float)) else type(c).__name__, c or 0) for c in row)
+    return tuple(map(_cell_key, row))
+
+
+def _cell_key(cell: Any) -> tuple[str, Any]:
+    if cell is None:
+        return "", 0
+    return ("number" if isinstance(cell, (int, float)) else type(cell).__name__), cell
 
 
 def _shares(pred: list[Row], gold: list[Row]) -> tuple[np.ndarray, np.ndarray]:

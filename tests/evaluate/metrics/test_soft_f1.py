@@ -124,6 +124,12 @@ def test_more_rows_than_a_block_give_a_lower_bound_and_say_so() -> None:
     assert best_f1(turned, gold, block=5) == (pytest.approx(3 / 40), False)
 
 
+def test_cells_of_every_type_are_put_into_blocks() -> None:
+    cells = ["", "a", b"", b"a", None, 0, -1, 0.5, float("inf")]
+    rows = [(cell, i) for i, cell in enumerate(cells)]
+    assert best_f1([(cell, i + 1) for cell, i in rows], rows, block=4)[1] is False
+
+
 def test_thousands_of_rows_take_seconds() -> None:
     rng = random.Random(0)
     gold = [(i, rng.randrange(50), f"name {i}") for i in range(5_000)]
