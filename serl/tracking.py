@@ -6,6 +6,7 @@ The folder is the record: everything the viewer and the notebooks show comes fro
     RUN/environment.json                     versions, hardware, git state, command line
     RUN/metrics.jsonl                        one line a step
     RUN/trajectories/step_000012.jsonl       the trajectories of step 12
+    RUN/hindsight/step_000012.jsonl          what the teacher read in step 12 (`hindsight.dump`)
 """
 
 from __future__ import annotations
@@ -80,6 +81,12 @@ class RunFolder:
     def write_trajectories(self, step: int, rows: Iterable[Mapping[str, Any]]) -> Path:
         """Write the trajectories of `step`, replacing earlier ones of that step, and return the file."""
         path = trajectory_file(self.path, step)
+        write_jsonl(path, rows)
+        return path
+
+    def write_hindsight(self, step: int, rows: Iterable[Mapping[str, Any]]) -> Path:
+        """Write the teacher inputs of `step`, replacing earlier ones of that step, and return the file."""
+        path = hindsight_file(self.path, step)
         write_jsonl(path, rows)
         return path
 
@@ -206,6 +213,11 @@ def _has_netrc_login() -> bool:
 def trajectory_file(run_dir: Path, step: int) -> Path:
     """Where the trajectories of `step` are kept."""
     return run_dir / "trajectories" / f"step_{step:06d}.jsonl"
+
+
+def hindsight_file(run_dir: Path, step: int) -> Path:
+    """Where the teacher inputs of `step` are kept, if they are."""
+    return run_dir / "hindsight" / f"step_{step:06d}.jsonl"
 
 
 def read_metrics(run_dir: Path) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from serl.config import Config, load_config
 from serl.errors import InputError
 
 # Options that a resumed run may change: they decide neither what is sampled nor how it is learned from.
-MAY_CHANGE = ("train.steps", "train.save_every", "train.keep", "eval.", "tracking.", "sql.workers")
+MAY_CHANGE = ("train.steps", "train.save_every", "train.keep", "eval.", "tracking.", "sql.workers", "hindsight.dump")
 
 
 def add_config(parser: argparse.ArgumentParser, required: bool = True) -> None:

@@ -1,5 +1,6 @@
 """Typed configuration of a run."""
 
+from serl.config.hindsight import WordingConfig
 from serl.config.load import load_config, to_dict, validate
 from serl.config.options import (
     AgentConfig,
@@ -19,4 +20,4 @@ from serl.config.options import (
 
 __all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "ModelConfig",
            "RolloutConfig", "SftConfig", "SqlConfig", "TeacherConfig", "TrackingConfig", "TrainConfig",
-           "load_config", "to_dict", "validate"]
+           "WordingConfig", "load_config", "to_dict", "validate"]

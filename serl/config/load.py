@@ -14,6 +14,7 @@ from pathlib import Path
 
 import yaml
 
+from serl.config.hindsight import LEVELS, check_level, check_wording
 from serl.config.options import Config, TrainConfig
 from serl.errors import InputError
 from serl.select import SELECTORS
@@ -27,7 +28,8 @@ CHOICES = {
     "grounding.style": ("compact", "ddl"),
     "agent.prompt": ("full", "brief"),
     "reward": ("serl",),
-    "hindsight.level": ("exec",),
+    "hindsight.level": LEVELS,
+    "hindsight.redact": ("none", "messages", "action"),
     "hindsight.schedule": ("linear", "constant", "fraction"),
     "hindsight.gap": ("teacher_student", "hindsight_only"),
     "hindsight.map": ("clip", "tanh", "logsym"),
@@ -146,6 +148,8 @@ def validate(config: Config) -> None:
     for dotted in ("rollout.temperature", "eval.temperature"):
         if not _get(config, dotted) > 0:
             raise InputError(f"config: {dotted} is {_get(config, dotted)}; it must be above 0")
+    check_level(config.hindsight.level, config.hindsight.allow_gold)
+    check_wording(config.hindsight.wording)
     _validate_loss(config.train)
     _validate_schedule(config)
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from serl.config.hindsight import WordingConfig
+
 
 @dataclass(frozen=True)
 class DataConfig:
@@ -88,8 +90,16 @@ class TeacherConfig:
 class HindsightConfig:
     """Execution hindsight and the token weights made from it. lambda0 = 0 is plain GRPO."""
 
-    level: str = "exec"  # exec: status, shape, first rows, engine message
+    # What the teacher is told: exec (status, shape, first rows, engine message) | exec+verdict | exec+diff |
+    # exec+sibling | gold_result | gold_sql (serl.hindsight.levels)
+    level: str = "exec"
+    allow_gold: bool = False  # the opt-in to gold_result and gold_sql, which show the teacher gold itself (ablations)
+    # What is left out of the database's answer, since it repeats the action and would be copied: none | messages (what
+    # an engine's message quotes) | action (also the action's other names, and headers) (serl.hindsight.redact)
+    redact: str = "none"
     budget: int = 256  # tokens of one hindsight text
+    wording: WordingConfig = field(default_factory=WordingConfig)
+    dump: bool = False  # write every teacher input, readable, to RUN/hindsight/step_*.jsonl
     lambda0: float = 0.5  # strength at update 0, or after the warm-up
     schedule: str = "linear"  # linear | constant | fraction (see serl.hindsight.schedule)
     decay_updates: int = 50  # updates until lambda reaches 0 (linear)

@@ -1,49 +1,58 @@
-"""What the teacher may see and the student may not: the database's answer to an action, before it.
+"""The teacher-only text of a turn: hindsight as tokens, and the only way that it gets into a model.
 
-`Hindsight` is a type of its own. The prompt builder and the rollout take text and token ids of the
-student's conversation and know nothing of it; the only way into a model is `teacher_input`, whose result
-goes to the teacher. Level `exec`: status, row and column counts, first rows, engine message.
+    Facts ─ levels.told ─▶ answer, note ─ frame ─▶ Hindsight ─ teacher_input ─▶ ids that the teacher scores
+
+`Hindsight` is a type of its own. The prompt builder and the rollout take text and token ids of the student's
+conversation, and it cannot become either (`teacher_only.py`); the result of `teacher_input` goes to the teacher.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from serl.agent.observation import render_outcome
 from serl.agent.trajectory import Trajectory, Turn
-from serl.sql.outcome import Outcome
+from serl.hindsight.facts import Facts
+from serl.hindsight.levels import ContextOptions, told
+from serl.hindsight.teacher_only import TeacherOnly
 
-FRAME_OPEN, FRAME_CLOSE = "\n<hindsight>\n", "\n</hindsight>"
+Encode = Callable[[str], list[int]]
 
 
-@dataclass(frozen=True)
-class Hindsight:
+@dataclass(frozen=True, repr=False)
+class Hindsight(TeacherOnly):
     """Tokens of the teacher-only text for one turn, frame included."""
 
     ids: tuple[int, ...]
 
 
-def make_hindsight(outcome: Outcome | None, encode: Callable[[str], list[int]], budget: int, rows: int,
-                   chars: int) -> Hindsight | None:
-    """`exec` hindsight of an action's outcome, or None: it has none, or not even one token fits `budget`."""
-    if outcome is None:
+def make_hindsight(facts: Facts, options: ContextOptions, encode: Encode) -> Hindsight | None:
+    """Hindsight of an action, or None: there is nothing to tell, or not even one token of it fits the budget."""
+    parts = told(facts, options)
+    if parts is None:
         return None
-    return frame(render_outcome(outcome, rows, chars), encode, budget)
+    answer, note = parts
+    return frame(answer, encode, options.budget, note, options.wording.tag)
 
 
-def frame(body: str, encode: Callable[[str], list[int]], budget: int) -> Hindsight | None:
-    """Frame around `body`; over `budget` tokens the body loses its middle, never the frame its tags.
+def empty_hindsight(options: ContextOptions, encode: Encode) -> Hindsight | None:
+    """The frame alone, the control of every analysis; None if the budget does not hold it."""
+    return frame("", encode, options.budget, tag=options.wording.tag)
 
-    An empty body gives the empty frame, the control of every analysis.
+
+def frame(answer: str, encode: Encode, budget: int, note: str = "", tag: str = "hindsight") -> Hindsight | None:
+    """Frame around a body of two parts; over `budget` tokens a part loses its middle, never the frame its tags.
+
+        \\n<hindsight>\\n  answer  \\n  note  \\n</hindsight>
+
+    Each part may take half of the room, and what the other leaves of its half: a long answer cannot push out a verdict.
     """
-    opening, closing = encode(FRAME_OPEN), encode(FRAME_CLOSE)
+    opening, closing = encode(f"\n<{tag}>\n"), encode(f"\n</{tag}>")
     room = budget - len(opening) - len(closing)
-    if room < (1 if body else 0):
+    if room < (1 if answer or note else 0):
         return None
-    inside = encode(body) if body else []
-    if len(inside) > room:
-        head = (room + 1) // 2
-        inside = inside[:head] + inside[len(inside) - (room - head):]
-    return Hindsight((*opening, *inside, *closing))
+    first = encode(answer) if answer else []
+    second = encode(f"\n{note}" if answer else note) if note else []
+    for_note = min(len(second), max(room // 2, room - len(first)))
+    return Hindsight((*opening, *_cut(first, room - for_note), *_cut(second, for_note), *closing))
 
 
 def teacher_input(trajectory: Trajectory, turn: Turn, hindsight: Hindsight) -> tuple[list[int], int]:
@@ -56,3 +65,11 @@ def teacher_input(trajectory: Trajectory, turn: Turn, hindsight: Hindsight) -> t
     state = trajectory.token_ids[slice(*turn.state)]
     spliced = [*state[: turn.splice_at], *hindsight.ids, *state[turn.splice_at:]]
     return spliced + trajectory.token_ids[slice(*turn.action)], len(spliced)
+
+
+def _cut(ids: list[int], room: int) -> list[int]:
+    """At most `room` tokens: head and tail, the head the longer by one if `room` is odd."""
+    if len(ids) <= room:
+        return ids
+    head = (room + 1) // 2
+    return ids[:head] + ids[len(ids) - (room - head):]

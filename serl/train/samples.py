@@ -11,8 +11,11 @@ import torch
 
 from serl.agent.trajectory import Trajectory
 from serl.config import Config, HindsightConfig
-from serl.hindsight.context import make_hindsight, teacher_input
+from serl.hindsight.branches import branches
+from serl.hindsight.context import Hindsight, teacher_input
+from serl.hindsight.facts import NOTHING, Known
 from serl.hindsight.gaps import hindsight_only, teacher_student
+from serl.hindsight.levels import ContextOptions
 from serl.hindsight.masks import scope_mask
 from serl.hindsight.weights import token_weights
 from serl.reward.panel import Reward
@@ -30,16 +33,20 @@ class Sample:
     unaided: torch.Tensor  # teacher's log-probs without hindsight [T]; only for the gap `hindsight_only`
     hindsight_mask: torch.Tensor  # m without finiteness [T]
     weight: torch.Tensor  # ω [T]
+    hindsights: tuple[Hindsight | None, ...]  # what the teacher read before each turn; None: it scored no such turn
     student: torch.Tensor | None = None  # old policy's log-probs [T]; None: nobody asked for them yet
     reference: torch.Tensor | None = None  # log-probs of the KL reference [T]
+    known: Known = NOTHING  # what may be told to the teacher
 
     @classmethod
-    def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float) -> "Sample":
+    def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float, known: Known = NOTHING
+           ) -> "Sample":
         """A sample that no model has scored yet: weight 1, no hindsight."""
         size = len(trajectory)
         unscored = torch.full((size,), float("nan"))
         return cls(trajectory, reward, advantage, teacher=unscored, unaided=unscored,
-                   hindsight_mask=torch.zeros(size, dtype=torch.bool), weight=torch.ones(size))
+                   hindsight_mask=torch.zeros(size, dtype=torch.bool), weight=torch.ones(size),
+                   hindsights=(None,) * len(trajectory.turns), known=known)
 
     @property
     def first(self) -> int:
@@ -83,35 +90,28 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
     """
     if lam == 0.0:
         return list(samples), 0
-    branches: list[tuple[int, tuple[int, int], Tail]] = []
-    skipped = 0
-    for index, sample in enumerate(samples):
-        for turn in sample.trajectory.turns if sample.advantage != 0.0 else ():
-            if turn.outcome is None:
-                continue
-            hindsight = make_hindsight(turn.outcome, encode, config.hindsight.budget,
-                                       config.agent.observation_rows, config.agent.observation_chars)
-            if hindsight is None or turn.action[1] + len(hindsight.ids) > config.model.max_length:
-                skipped += 1
-                continue
-            # Every branch of the group begins with the prompt up to where the first turn's hindsight goes.
-            tail = Tail(*teacher_input(sample.trajectory, turn, hindsight), sample.trajectory.turns[0].splice_at)
-            branches.append((index, turn.action, tail))
-    scores = score(model, [tail for *_, tail in branches], config.train.micro_tokens, config.rollout.temperature,
-                   config.model.shared_prefix)
+    asked = [(index, sample.trajectory, sample.known) for index, sample in enumerate(samples)
+             if sample.advantage != 0.0]
+    made, skipped = branches(asked, ContextOptions.of(config), encode, config.model.max_length)
+    # Every branch of a group begins with the prompt up to where the first turn's hindsight goes.
+    tails = [Tail(*teacher_input(trajectory, branch.turn, branch.hindsight), trajectory.turns[0].splice_at)
+             for branch in made for trajectory in [samples[branch.index].trajectory]]
+    scores = score(model, tails, config.train.micro_tokens, config.rollout.temperature, config.model.shared_prefix)
     teacher = [sample.teacher.clone() for sample in samples]
     has_hindsight = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
-    for (index, (start, end), _), logp in zip(branches, scores):
-        teacher[index][start:end] = logp
-        has_hindsight[index][start:end] = True
+    read = [list(sample.hindsights) for sample in samples]
+    for branch, logp in zip(made, scores):
+        teacher[branch.index][slice(*branch.turn.action)] = logp
+        has_hindsight[branch.index][slice(*branch.turn.action)] = True
+        read[branch.index][branch.number] = branch.hindsight
     unaided = [sample.unaided for sample in samples]
     if config.hindsight.gap == "hindsight_only":
         hinted = [index for index, mask in enumerate(has_hindsight) if mask.any()]
         for index, logp in zip(hinted, _score(model, [samples[index] for index in hinted], config)):
             unaided[index] = logp
-    return [replace(sample, teacher=logp, unaided=plain,
+    return [replace(sample, teacher=logp, unaided=plain, hindsights=tuple(texts),
                     hindsight_mask=mask & scope_mask(sample.trajectory, config.hindsight.mask))
-            for sample, logp, plain, mask in zip(samples, teacher, unaided, has_hindsight)], skipped
+            for sample, logp, plain, mask, texts in zip(samples, teacher, unaided, has_hindsight, read)], skipped
 
 
 def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightConfig) -> Sample:

@@ -18,7 +18,10 @@ from random import Random
 from serl.agent.env import Environment, Episode
 from serl.agent.grammar import Kind, write
 from serl.config import Config
-from serl.hindsight.context import Hindsight, frame, make_hindsight, teacher_input
+from serl.hindsight.context import Hindsight, empty_hindsight, make_hindsight, teacher_input
+from serl.hindsight.facts import Facts
+from serl.hindsight.levels import ContextOptions
+from serl.hindsight.teacher_only import GoldAnswer
 from serl.sql.compare import is_ordered, strict
 from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
@@ -125,24 +128,29 @@ class TraceWriter:
     def _teacher_trace(self, episode: Episode, plan: "_Plan", random: Random) -> Trace:
         turn = episode.trajectory.turns[-1]
         view = random.choice(("empty", "gold", "wrong"))
-        hindsight = None
+        facts = None
         if view == "wrong" and plan.wrong is not None:
             outcome = self.sandbox.run(plan.question.example.db_path, plan.wrong)
-            hindsight = make_hindsight(outcome, self.encode, **self._limits)
+            facts = self._facts(plan.question, outcome, plan.wrong, correct=False)
         elif view == "gold":
-            hindsight = make_hindsight(turn.outcome, self.encode, **self._limits)
+            facts = self._facts(plan.question, turn.outcome, turn.parsed.sql, correct=True)
+        hindsight = None if facts is None else make_hindsight(facts, self.options, self.encode)
         if hindsight is None:
             view, hindsight = "empty", self._empty_frame()
         ids, start = teacher_input(episode.trajectory, turn, hindsight)
         return Trace(f"teacher {view}", ids, [0] * start + [1] * (len(ids) - start))
 
+    def _facts(self, question: Question, outcome: Outcome | None, sql: str | None, correct: bool) -> Facts:
+        """Facts of a solution; no sibling, since the only one there could be is gold, which is the target."""
+        gold = GoldAnswer(question.example.gold_sql, question.gold)
+        return Facts(outcome, sql, final=True, correct=correct, gold=gold)
+
     @property
-    def _limits(self) -> dict[str, int]:
-        return {"budget": self.config.hindsight.budget, "rows": self.config.agent.observation_rows,
-                "chars": self.config.agent.observation_chars}
+    def options(self) -> ContextOptions:
+        return ContextOptions.of(self.config)
 
     def _empty_frame(self) -> Hindsight:
-        hindsight = frame("", self.encode, self.config.hindsight.budget)
+        hindsight = empty_hindsight(self.options, self.encode)
         if hindsight is None:
             raise ValueError("hindsight.budget does not hold the empty frame")
         return hindsight

@@ -19,8 +19,10 @@ from serl.agent.rollout import Job, RolloutResult, rollout
 from serl.errors import InputError
 from serl.evaluate.stage import evaluate_stage
 from serl.hindsight.context import frame
+from serl.hindsight.facts import know
 from serl.hindsight.schedule import lambda_at
 from serl.hindsight.teacher import Teacher
+from serl.hindsight.teacher_only import GoldAnswer
 from serl.reward.panel import reward
 from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
@@ -28,7 +30,7 @@ from serl.train import checkpoint
 from serl.train.advantages import group_advantages
 from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
 from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
-from serl.train.records import record
+from serl.train.records import record, teacher_rows
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
 from serl.train.update import update
 from serl.workbench import Workbench
@@ -49,8 +51,9 @@ class Trainer:
         schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
         self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule)
-        if self.config.hindsight.lambda0 and frame("text", bench.encode, self.config.hindsight.budget) is None:
-            raise InputError(f"config: hindsight.budget {self.config.hindsight.budget} does not hold the frame of a "
+        hindsight = self.config.hindsight
+        if hindsight.lambda0 and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None:
+            raise InputError(f"config: hindsight.budget {hindsight.budget} does not hold the frame of a "
                              "hindsight text; raise it, or set hindsight.lambda0 to 0 for plain GRPO")
         self.next_step = 0
         self.updates = 0  # calls of `update`, also those whose batch had no signal: λ and the teacher follow them
@@ -100,6 +103,9 @@ class Trainer:
                 self.teacher.after_update(self.bench.model, self.updates)
         metrics |= rollout_metrics(samples, options.group_size) | mismatch_metrics(samples)
         metrics |= hindsight_metrics(samples)
+        if self.config.hindsight.dump and lam > 0.0:
+            self.run.write_hindsight(step, teacher_rows(samples, step, options.group_size, self.config.hindsight.level,
+                                                        self.bench.env.token_bytes.of))
         if self.config.train.save_trajectories:
             self._record(step, samples, questions)
         clock.seconds["time/rollout"] -= result.sql_seconds
@@ -123,7 +129,10 @@ class Trainer:
             advantages = group_advantages([scored and scored.total for scored in rewards],
                                           self.config.train.advantage_eps,
                                           standardize=self.config.train.loss != "dr_grpo")
-            samples += [Sample.of(*row) for row in zip(group, rewards, advantages)]
+            known = know(question.example.question_id, [trajectory.final_sql for trajectory in group],
+                         [scored and scored.correct for scored in rewards],
+                         GoldAnswer(question.example.gold_sql, question.gold))
+            samples += [Sample.of(*row) for row in zip(group, rewards, advantages, known)]
         if self.reference is not None:
             samples = add_reference(self.reference, samples, self.config)
         return samples

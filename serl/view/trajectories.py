@@ -90,6 +90,7 @@ def _trajectory(row: Row, reach: float) -> Html:
             tag("span", f"Turn {number} · {turn['kind']}", cls="turn-name"),
             token_view(row, *turn["action"], reach),
             answer_view(turn["outcome"]) or _observation(turn),
+            _hindsight(turn),
         )
         for number, turn in enumerate(row["turns"], 1)
     ]
@@ -121,6 +122,12 @@ def _observation(turn: Row) -> Html | None:
     """What the agent was told when nothing was executed, such as how to write an action."""
     text = turn["observation_text"]
     return tag("div", tag("p", text), cls="answer") if text else None
+
+
+def _hindsight(turn: Row) -> Html | None:
+    """What the teacher read and the agent did not, folded away; none where no teacher read the turn."""
+    text = turn.get("hindsight_text")
+    return tag("details", tag("summary", "Hindsight"), tag("pre", text.strip())) if text else None
 
 
 def _rewards(row: Row) -> Html:

@@ -7,8 +7,10 @@ import pytest
 import torch
 
 from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
+from serl.hindsight.facts import facts_of
+from serl.hindsight.levels import ContextOptions
 from serl.io import read_jsonl
-from serl.tracking import read_metrics, trajectory_file
+from serl.tracking import hindsight_file, read_metrics, trajectory_file
 from serl.train import checkpoint
 from serl.train.samples import add_student, add_teacher
 from serl.train.scoring import Tail, score
@@ -103,6 +105,32 @@ def test_student_tokens_are_the_same_with_hindsight_on_and_off_and_lambda_zero_r
     assert "hindsight" not in text
 
 
+def test_every_teacher_input_can_be_dumped_and_read_and_leaves_the_students_tokens_alone(
+        one_step, small_config, tmp_path):
+    config = small_config(**{"hindsight.dump": True, "hindsight.level": "exec+verdict", "hindsight.budget": 80,
+                             "hindsight.decay_updates": 1})
+    with opened_trainer(config, tmp_path) as trainer:
+        trainer.step(0)
+        assert trainer.step(1)["hindsight/lambda"] == 0 and not hindsight_file(tmp_path, 1).exists()
+    records, rows = (read_jsonl(file(tmp_path, 0)) for file in (trajectory_file, hindsight_file))
+    assert [r["token_ids"] for r in records] == [r["token_ids"] for r in one_step["records"]]
+    by_turn = {(row["question_id"], row["sample"], row["turn"]): row for row in rows}
+    told = [(record, number, turn) for record in records for number, turn in enumerate(record["turns"])
+            if record["advantage"] and turn["outcome"]]
+    assert len(by_turn) == len(rows) == len(told) > 5
+    for record, number, turn in told:
+        row = by_turn[record["question_id"], record["sample"], number]
+        start, end = row["splice"]
+        hindsight, whole = row["hindsight"], row["teacher_input"]
+        assert hindsight == turn["hindsight_text"] == whole[start:end]
+        assert hindsight.startswith("\n<hindsight>\n") and hindsight.endswith("\n</hindsight>")
+        assert whole[:start] + whole[end:] == "".join(record["tokens"][: turn["action"][1]])
+        assert whole[row["action"]:] == turn["action_text"] and row["token_splice"][0] == turn["splice_at"]
+        verdict = f"matches the expected result: {'yes' if record['correct'] else 'no'}\n</hindsight>"
+        assert hindsight.endswith(verdict) == (turn["kind"] == "final") and row["level"] == "exec+verdict"
+    assert all(turn["hindsight_text"] is None for r in records if not r["advantage"] for turn in r["turns"])
+
+
 def test_no_lambda_and_no_room_for_the_factor_give_the_same_update_bit_for_bit(small_config, tmp_path):
     after = []
     for number, off in enumerate(({"hindsight.lambda0": 0.0}, {"hindsight.eps_low": 0.0, "hindsight.eps_high": 0.0})):
@@ -177,9 +205,7 @@ def test_student_and_teacher_values_of_every_turn_belong_to_their_tokens(samples
     assert multi, "no trajectory with several turns: the test would say nothing"
     ids = multi[0].trajectory.token_ids
     for turn in multi[0].trajectory.turns:
-        agent = bench.config.agent
-        hindsight = make_hindsight(turn.outcome, bench.encode, bench.config.hindsight.budget, agent.observation_rows,
-                                   agent.observation_chars)
+        hindsight = make_hindsight(facts_of(turn, multi[0].known), ContextOptions.of(bench.config), bench.encode)
         spliced, first = teacher_input(multi[0].trajectory, turn, hindsight)
         for offset in (0, 1, turn.action[1] - turn.action[0] - 1):
             place = turn.action[0] + offset

@@ -127,6 +127,17 @@ def test_hovering_a_token_tells_its_weight_and_log_probs(run_dir):
     assert "ω 1.100 · student -0.250 · teacher 0.100 · Δ +0.350" in titles
 
 
+def test_what_the_teacher_read_is_shown_as_text(run_dir):
+    assert "<hindsight>" not in page(run_dir).text
+    for path in (run_dir / "trajectories").glob("*.jsonl"):
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for turn in (turn for row in rows for turn in row["turns"]):
+            turn["hindsight_text"] = "\n<hindsight>\n<img src=x>\n</hindsight>" if turn["outcome"] else None
+        path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    shown = page(run_dir)
+    assert "<hindsight>\n<img src=x>\n</hindsight>" in shown.text and "img" not in shown.tags
+
+
 def test_a_run_without_hindsight_says_so(run_dir):
     for path in (run_dir / "trajectories").glob("*.jsonl"):
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
