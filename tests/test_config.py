@@ -47,6 +47,7 @@ def test_a_recipe_can_extend_another(tmp_path):
     (("train.lr", ".nan"), "train.lr is nan; it must be float"),
     (("seed", "-1"), "seed is -1; it must be at least 0"),
     (("data.max_eval", "0"), "data.max_eval is 0; it must be at least 1"),
+    (("hindsight.diagnose_trajectories", "0"), "diagnose_trajectories is 0; it must be at least 1"),
 ])
 def test_wrong_options_are_named(override, message):
     with pytest.raises(InputError, match=message):

@@ -70,6 +70,8 @@ RANGES = {
     "hindsight.decay_updates": (1, None),
     "hindsight.decay_fraction": (0.0, 1.0),
     "hindsight.warmup_updates": (0, None),
+    "hindsight.diagnose_every": (0, None),
+    "hindsight.diagnose_trajectories": (1, None),
     "hindsight.teacher.sync_every": (1, None),
     "hindsight.teacher.decay": (0.0, 1.0),
     "train.steps": (0, None),

@@ -112,6 +112,10 @@ class HindsightConfig:
     normalize: str = "none"  # none | center (evidence) | mean1 (factors), a trajectory (serl.hindsight.normalize)
     sign_scope: str = "both"  # both | negative | positive: sign of the advantages that are re-weighted
     mask: str = "action"  # action (the paper's) | sql_only | final_only | all | none (serl.hindsight.masks)
+    # Steps between controls of the gap (serl.train.diagnose), while lambda > 0; 0: never. The default is no multiple of
+    # sync_every, so that they meet teachers of several ages.
+    diagnose_every: int = 8
+    diagnose_trajectories: int = 16  # trajectories of a step that the controls score
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
 
 

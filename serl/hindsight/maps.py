@@ -16,6 +16,8 @@ import math
 
 import torch
 
+SATURATED = 0.95
+
 
 def deviation(evidence: torch.Tensor, eps_low: float, eps_high: float, name: str) -> torch.Tensor:
     """w − 1, shaped like `evidence`; `name` is clip, tanh or logsym. ValueError for another."""
@@ -34,3 +36,21 @@ def deviation(evidence: torch.Tensor, eps_low: float, eps_high: float, name: str
 
 def _saturate(evidence: torch.Tensor, bound: float) -> torch.Tensor:
     return bound * torch.tanh(evidence / max(bound, 1e-30))  # float32 would make 0/0 of a smaller bound
+
+
+def limits(eps_low: float, eps_high: float, name: str) -> tuple[float, float]:
+    """The evidence below and above which a map's bounds bind: more of it changes w no more.
+
+    `tanh` never reaches its bounds; there it is where w − 1 is SATURATED of them.
+    """
+    low, high = math.log1p(-eps_low), math.log1p(eps_high)
+    match name:
+        case "clip":
+            return low, high
+        case "tanh":
+            return -math.atanh(SATURATED) * eps_low, math.atanh(SATURATED) * eps_high
+        case "logsym":
+            bound = min(-low, high)
+            return -bound, bound
+        case other:
+            raise ValueError(f"no such map: {other!r}")

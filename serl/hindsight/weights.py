@@ -35,15 +35,22 @@ def token_weights(advantage: torch.Tensor, evidence: torch.Tensor, mask: torch.T
         raise ValueError(f"lambda must be in [0, 1], not {lam}")
     if not 0.0 <= eps_low < 1.0 or eps_high < 0.0:
         raise ValueError(f"need 0 <= eps_low < 1 and eps_high >= 0, not {eps_low} and {eps_high}")
+    signed, active = signed_evidence(advantage, evidence, mask, options)
+    change = deviation(signed, eps_low, eps_high, options.map)
+    if options.normalize == "mean1":
+        change = balance(change, active)
+    return torch.where(active, 1.0 + lam * change, 1.0)
+
+
+def signed_evidence(advantage: torch.Tensor, evidence: torch.Tensor, mask: torch.Tensor, options: HindsightConfig
+                    ) -> tuple[torch.Tensor, torch.Tensor]:
+    """x, what the map sees (0 outside m), and m; inputs as in `token_weights`."""
     evidence = evidence.detach().float()
     active = mask & torch.isfinite(evidence) & in_scope(advantage, options.sign_scope)
     gap = torch.where(active, evidence, 0.0)
     if options.normalize == "center":
         gap = center(gap, active)
-    change = deviation(advantage.sign() * gap, eps_low, eps_high, options.map)
-    if options.normalize == "mean1":
-        change = balance(change, active)
-    return torch.where(active, 1.0 + lam * change, 1.0)
+    return advantage.sign() * gap, active
 
 
 def in_scope(advantage: torch.Tensor, sign_scope: str) -> torch.Tensor:

@@ -5,6 +5,9 @@ from statistics import fmean
 
 import torch
 
+from serl.config import HindsightConfig
+from serl.hindsight.diagnostics.groups import hindsight_diagnostics
+from serl.hindsight.diagnostics.table import MALFORMED, Piece, Row, TokenTable, TurnView, labelled, text_of
 from serl.train.samples import Sample
 
 
@@ -39,32 +42,22 @@ def mismatch_metrics(samples: Sequence[Sample]) -> dict[str, float]:
     return {"mismatch/max": worst}
 
 
-def hindsight_metrics(samples: Sequence[Sample]) -> dict[str, float]:
-    """Δ and ω over the tokens that the teacher re-weighted, and the |Â| each sign of A gained or lost.
+def hindsight_metrics(samples: Sequence[Sample], piece: Piece, options: HindsightConfig) -> dict[str, float]:
+    """What hindsight did to the step's tokens (see `serl.hindsight.diagnostics.groups`)."""
+    return hindsight_diagnostics(token_table(samples, piece), options)
 
-    `hindsight/abs_adv_gain_pos` is Σ|Â| / Σ|A| − 1 over all sampled tokens of trajectories with A > 0;
-    `coverage` is the share of the sampled tokens of trajectories with A ≠ 0 that lie in the mask m.
-    """
-    metrics: dict[str, float] = {}
-    gaps, weights = [torch.empty(0)], [torch.empty(0)]
-    before, after, covered, tokens = {1: 0.0, -1: 0.0}, {1: 0.0, -1: 0.0}, 0, 0
-    for sample in samples:
-        if sample.advantage == 0.0 or sample.student is None:
-            continue
-        mask = sample.hindsight_mask & torch.isfinite(sample.teacher) & torch.isfinite(sample.student)
-        loss_mask = torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)
-        gaps.append((sample.teacher - sample.student)[mask])
-        weights.append(sample.weight[mask])
-        sign = 1 if sample.advantage > 0 else -1
-        before[sign] += abs(sample.advantage) * loss_mask.sum().item()
-        after[sign] += abs(sample.advantage) * sample.weight[loss_mask].sum().item()
-        covered += mask.sum().item()
-        tokens += loss_mask.sum().item()
-    gap, weight = torch.cat(gaps), torch.cat(weights)
-    metrics["hindsight/coverage"] = covered / max(1, tokens)
-    metrics["hindsight/gap_mean"] = gap.mean().item() if len(gap) else 0.0
-    metrics["hindsight/gap_abs_mean"] = gap.abs().mean().item() if len(gap) else 0.0
-    metrics["hindsight/weight_mean"] = weight.mean().item() if len(weight) else 1.0
-    for sign, name in ((1, "pos"), (-1, "neg")):
-        metrics[f"hindsight/abs_adv_gain_{name}"] = after[sign] / before[sign] - 1.0 if before[sign] else 0.0
-    return metrics
+
+def token_table(samples: Sequence[Sample], piece: Piece) -> TokenTable:
+    """The tokens of the samples with A ≠ 0 that the trainer has scored."""
+    return TokenTable.of([_row(sample, piece) for sample in samples
+                          if sample.advantage != 0.0 and sample.gap is not None])
+
+
+def _row(sample: Sample, piece: Piece) -> Row:
+    trajectory, first = sample.trajectory, sample.first
+    views = [TurnView(turn.action, turn.sql, turn.parsed.sql, turn.parsed.sql_span[0] if turn.parsed.sql_span else 0,
+                      MALFORMED if turn.outcome is None else str(turn.outcome.status),
+                      None if hindsight is None else text_of(hindsight.ids, piece))
+             for turn, hindsight in zip(trajectory.turns, sample.hindsights, strict=True)]
+    return Row(sample.advantage, trajectory.loss_mask[first:], trajectory.action_mask[first:], sample.evidence[first:],
+               sample.weight[first:], sample.student[first:], **labelled(trajectory.token_ids, views, first, piece))

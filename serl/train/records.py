@@ -1,4 +1,8 @@
-"""Samples of a step as JSON lines: everything that the viewer and the notebooks show; and what the teacher read."""
+"""Samples of a step as JSON lines: everything that the viewer and the notebooks show; and what the teacher read.
+
+`serl.hindsight.diagnostics.table.of_records` reads the samples back, so that every diagnostic of hindsight can be
+computed again from a run's files. `gaps` is the evidence Δ that ω was made from: null outside of the mask m.
+"""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -6,6 +10,7 @@ from typing import Any
 
 from serl.agent.trajectory import Turn
 from serl.hindsight.context import Hindsight, teacher_input
+from serl.hindsight.diagnostics.table import text_of
 from serl.task import Question
 from serl.train.samples import Sample
 
@@ -23,13 +28,14 @@ def record(sample: Sample, question: Question, step: int, number: int, seed: int
         "question": example.question, "evidence": example.evidence, "gold_sql": example.gold_sql,
         "difficulty": example.difficulty,
         "token_ids": trajectory.token_ids,
-        "tokens": [_text([index], piece) for index in trajectory.token_ids],
+        "tokens": [text_of([index], piece) for index in trajectory.token_ids],
         "loss_mask": trajectory.loss_mask, "action_mask": trajectory.action_mask,
         "sampler_logprobs": _numbers(trajectory.sampler_logprobs),
         "student_logprobs": _numbers([None] * len(trajectory) if sample.student is None else sample.student.tolist()),
         "teacher_logprobs": _numbers(sample.teacher.tolist()),
+        "gaps": _numbers(sample.evidence.tolist()),
         "weights": _numbers(sample.weight.tolist()),
-        "turns": [_turn(turn, hindsight, piece) for turn, hindsight in zip(trajectory.turns, sample.hindsights)],
+        "turns": [_turn(*each, piece) for each in zip(trajectory.turns, sample.hindsights, strict=True)],
         "final_sql": trajectory.final_sql, "stop": trajectory.stop,
         "reward": sample.reward.total if sample.reward else None,
         "reward_terms": sample.reward.terms if sample.reward else {},
@@ -49,16 +55,12 @@ def teacher_rows(samples: Sequence[Sample], step: int, group_size: int, level: s
                 continue
             ids, first = teacher_input(sample.trajectory, turn, hindsight)
             start, end = turn.splice_at, turn.splice_at + len(hindsight.ids)
-            before, told, behind, action = (_text(part, piece)
+            before, told, behind, action = (text_of(part, piece)
                                             for part in (ids[:start], ids[start:end], ids[end:first], ids[first:]))
             yield {"step": step, "question_id": sample.known.question, "sample": place % group_size, "turn": number,
                    "level": level, "hindsight": told, "splice": [len(before), len(before) + len(told)],
                    "token_splice": [start, end], "action": len(before) + len(told) + len(behind),
                    "teacher_input": before + told + behind + action}
-
-
-def _text(ids: Sequence[int], piece: Piece) -> str:
-    return b"".join(map(piece, ids)).decode("utf-8", errors="replace")
 
 
 def _turn(turn: Turn, hindsight: Hindsight | None, piece: Piece) -> dict[str, Any]:
@@ -67,7 +69,7 @@ def _turn(turn: Turn, hindsight: Hindsight | None, piece: Piece) -> dict[str, An
     return {"kind": str(turn.parsed.kind), "state": turn.state, "action": turn.action, "sql": turn.sql,
             "splice_at": turn.splice_at, "observation": turn.observation, "action_text": turn.action_text,
             "sql_text": turn.parsed.sql, "observation_text": turn.observation_text, "outcome": shown,
-            "hindsight_text": None if hindsight is None else _text(hindsight.ids, piece)}
+            "hindsight_text": None if hindsight is None else text_of(hindsight.ids, piece)}
 
 
 def _numbers(values: list[float | None]) -> list[float | None]:

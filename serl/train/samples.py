@@ -35,6 +35,7 @@ class Sample:
     weight: torch.Tensor  # ω [T]
     hindsights: tuple[Hindsight | None, ...]  # what the teacher read before each turn; None: it scored no such turn
     student: torch.Tensor | None = None  # old policy's log-probs [T]; None: nobody asked for them yet
+    gap: torch.Tensor | None = None  # evidence Δ that ω was made of [T]; comes with `student`
     reference: torch.Tensor | None = None  # log-probs of the KL reference [T]
     known: Known = NOTHING  # what may be told to the teacher
 
@@ -57,6 +58,12 @@ class Sample:
     def tail(self) -> Tail:
         """What is scored. The prompt's last token counts as the row's own: its logits predict the first sampled one."""
         return Tail(self.trajectory.token_ids, self.first, self.first - 1)
+
+    @property
+    def evidence(self) -> torch.Tensor:
+        """Δ where it counts, inside m [T]; NaN elsewhere, and everywhere while the student's log-probs are unknown."""
+        nothing = torch.full_like(self.weight, float("nan"))
+        return nothing if self.gap is None else torch.where(self.hindsight_mask, self.gap, nothing)
 
     @property
     def sampler(self) -> torch.Tensor:
@@ -119,7 +126,7 @@ def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightC
     gap = (hindsight_only(sample.teacher, sample.unaided) if options.gap == "hindsight_only"
            else teacher_student(student, sample.teacher))
     weight = token_weights(torch.full_like(gap, sample.advantage), gap, sample.hindsight_mask, lam, options)
-    return replace(sample, student=student, weight=weight)
+    return replace(sample, student=student, gap=gap, weight=weight)
 
 
 def _score(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:

@@ -19,7 +19,9 @@ from serl.agent.rollout import Job, RolloutResult, rollout
 from serl.errors import InputError
 from serl.evaluate.stage import evaluate_stage
 from serl.hindsight.context import frame
+from serl.hindsight.diagnostics.cost import own_bytes, peak_memory
 from serl.hindsight.facts import know
+from serl.hindsight.levels import ContextOptions
 from serl.hindsight.schedule import lambda_at
 from serl.hindsight.teacher import Teacher
 from serl.hindsight.teacher_only import GoldAnswer
@@ -28,6 +30,7 @@ from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
 from serl.train import checkpoint
 from serl.train.advantages import group_advantages
+from serl.train.diagnose import choose, contexts_of, diagnose
 from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
 from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
 from serl.train.records import record, teacher_rows
@@ -88,10 +91,15 @@ class Trainer:
             samples = self.judge(result, questions)
         lam = lambda_at(self.updates, self.config.hindsight,
                         self.config.train.steps * self.config.train.updates_per_batch)
-        with clock("time/teacher"):
+        metrics = {"hindsight/lambda": lam, "teacher/lag": float(self.teacher.updates_behind),
+                   "teacher/own_bytes": float(own_bytes(self.teacher.model, self.bench.model))}
+        with clock("time/teacher"), peak_memory(self.teacher.model, metrics, "teacher/peak_bytes"):
             samples, skipped = add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config)
-        metrics = {"hindsight/lambda": lam, "hindsight/skipped_turns": skipped,
-                   "teacher/lag": float(self.teacher.updates_behind)}
+        metrics["hindsight/skipped_turns"] = skipped
+        every = self.config.hindsight.diagnose_every
+        if lam > 0.0 and every and step % every == 0:
+            with clock("time/diagnose"):
+                metrics |= self._diagnose(samples, step)
         if self.config.train.score_first:
             with clock("time/score"):
                 samples = add_student(self.bench.model, samples, lam, self.config)
@@ -102,7 +110,7 @@ class Trainer:
                 self.updates += 1
                 self.teacher.after_update(self.bench.model, self.updates)
         metrics |= rollout_metrics(samples, options.group_size) | mismatch_metrics(samples)
-        metrics |= hindsight_metrics(samples)
+        metrics |= hindsight_metrics(samples, self.bench.env.token_bytes.of, self.config.hindsight)
         if self.config.hindsight.dump and lam > 0.0:
             self.run.write_hindsight(step, teacher_rows(samples, step, options.group_size, self.config.hindsight.level,
                                                         self.bench.env.token_bytes.of))
@@ -158,6 +166,12 @@ class Trainer:
         summary = evaluate_stage(self.bench, "probe", None, 0, self.config.eval.probe)
         return {f"eval/{name}": metrics["greedy"]["value"] for name, metrics in summary["splits"].items()
                 if name != "all" and metrics}
+
+    def _diagnose(self, samples: Sequence[Sample], step: int) -> dict[str, float]:
+        """The gap of some trajectories beside its controls and its noise floor."""
+        chosen = choose(samples, self.config.hindsight.diagnose_trajectories)
+        contexts = contexts_of(chosen, ContextOptions.of(self.config), self.bench.encode, step)
+        return diagnose(self.bench.model, self.teacher.model, chosen, contexts, self.config)
 
     def _record(self, step: int, samples: Sequence[Sample], questions: Sequence[Question]) -> None:
         size = self.config.rollout.group_size

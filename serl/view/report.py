@@ -8,6 +8,7 @@ from typing import Any
 from serl.io import atomic_write_text
 from serl.view.curves import curves_section
 from serl.view.evaluation import evaluation_section
+from serl.view.hindsight import hindsight_section
 from serl.view.html import Html, join, tag
 from serl.view.page import page
 from serl.view.rundata import RunData
@@ -27,6 +28,7 @@ def write_report(run_dir: Path, out: Path | None = None) -> Path:
     sections = [
         ("evaluation", "Evaluation", evaluation_section(run.summaries)),
         ("curves", "Learning curves", curves_section(run.metrics)),
+        ("hindsight", "What hindsight did", hindsight_section(run.metrics)),
         ("time", "Where the time went", timing_section(run.metrics)),
         ("trajectories", "Example trajectories", trajectories_section(run)),
         ("config", "Configuration", _config_section(run)),

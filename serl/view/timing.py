@@ -8,7 +8,7 @@ from typing import Any
 from serl.view.html import Html, join, tag
 from serl.view.rundata import is_finite
 
-PHASES = ("prepare", "rollout", "sql", "teacher", "score", "update")
+PHASES = ("prepare", "rollout", "sql", "teacher", "diagnose", "score", "update")
 
 
 def phase_seconds(metrics: Sequence[dict[str, Any]]) -> dict[str, float]:

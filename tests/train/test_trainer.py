@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
+from serl.hindsight.diagnostics.groups import hindsight_diagnostics
+from serl.hindsight.diagnostics.table import of_records
 from serl.hindsight.facts import facts_of
 from serl.hindsight.levels import ContextOptions
 from serl.io import read_jsonl
@@ -259,3 +261,30 @@ def test_a_checkpoint_is_an_ordinary_model_folder(small_config, tmp_path):
     torch.testing.assert_close(model(ids).logits, expected)
     assert not list(folder.parent.glob(".*")), "no partial folder is left"
     assert json.loads((folder / "config.json").read_text())["model_type"] == "qwen3"
+
+
+def test_a_step_reports_the_gap_by_group_and_its_controls_and_controls_change_nothing(
+        one_step, small_config, tmp_path):
+    metrics = one_step["metrics"]
+    assert metrics["control/empty_gap_abs_mean"] > 0 and -1 <= metrics["control/empty_correlation"] <= 1
+    # The teacher is in step with the student, so it is the noise floor's model.
+    assert metrics["noise/gap_std"] == pytest.approx(metrics["control/empty_gap_std"], rel=1e-4)
+    assert metrics["teacher/own_bytes"] >= 4 * len(one_step["after"])
+    with opened_trainer(small_config(**{"hindsight.diagnose_every": 0}), tmp_path) as trainer:
+        plain = trainer.step(0)
+        assert torch.equal(weights(trainer), one_step["after"])
+        found = hindsight_diagnostics(of_records(one_step["records"], trainer.bench.env.token_bytes.of),
+                                      trainer.config.hindsight)
+    assert {key.split("/")[0] for key in set(metrics) - set(plain)} == {"control", "noise", "time"}
+    assert found["gap/kind_identifier"] == pytest.approx(metrics["gap/kind_identifier"], rel=1e-3, abs=1e-5)
+    assert found == pytest.approx({key: metrics[key] for key in found}, rel=1e-2, abs=1e-4)
+
+
+@pytest.mark.parametrize(("every", "measured"), [(1, [True, True]), (2, [True, False])])
+def test_controls_are_measured_on_their_schedule_while_lambda_is_above_zero(small_config, tmp_path, every, measured):
+    config = small_config(**{"hindsight.diagnose_every": every, "rollout.questions": 2, "hindsight.decay_updates": 2})
+    with opened_trainer(config, tmp_path) as trainer:
+        steps = [trainer.step(step) for step in range(3)]
+    signal = [step["hindsight/lambda"] > 0 for step in steps]
+    assert signal == [True, True, False]
+    assert ["time/diagnose" in step for step in steps] == [*measured, False]

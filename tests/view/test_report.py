@@ -65,6 +65,7 @@ def test_every_section_and_number_is_there(run_dir):
     for heading in (
         "Evaluation",
         "Learning curves",
+        "What hindsight did",
         "Where the time went",
         "Example trajectories",
         "Configuration",
@@ -76,7 +77,8 @@ def test_every_section_and_number_is_there(run_dir):
 
 def test_an_empty_run_folder_says_what_is_missing(tmp_path):
     text = page(tmp_path).text
-    for sentence in ("No evaluation has", "No training step has", "No step recorded", "No trajectories have"):
+    for sentence in ("No evaluation has", "No training step has", "No step measured", "No step recorded",
+                     "No trajectories have"):
         assert sentence in text
 
 

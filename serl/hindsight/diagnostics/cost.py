@@ -1,0 +1,34 @@
+"""What the teacher costs beside its time: the bytes of its own weights, and the most memory its pass took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+def own_bytes(teacher: torch.nn.Module, student: torch.nn.Module) -> int:
+    """Bytes of the teacher's parameters and buffers that are not the student's too: 0 for a live teacher."""
+    shared = {tensor.data_ptr() for tensor in _tensors(student)}
+    return sum(tensor.numel() * tensor.element_size() for tensor in _tensors(teacher)
+               if tensor.data_ptr() not in shared)
+
+
+@contextmanager
+def peak_memory(model: torch.nn.Module, metrics: dict[str, float], name: str) -> Iterator[None]:
+    """Put into `metrics[name]` the most bytes that were allocated on the model's GPU within the block.
+
+    On the CPU, where torch does not count, nothing is put in.
+    """
+    device = next(model.parameters()).device
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    yield
+    if device.type == "cuda":
+        metrics[name] = float(torch.cuda.max_memory_allocated(device))
+
+
+def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    yield from model.parameters()
+    yield from model.buffers()
