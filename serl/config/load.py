@@ -28,6 +28,7 @@ CHOICES = {
     "grounding.style": ("compact", "ddl"),
     "agent.prompt": ("full", "brief"),
     "reward": ("serl",),
+    "hindsight.source": ("teacher_gap", "oracle_diff", "sibling_contrast", "surprisal", "entropy", "none"),
     "hindsight.level": LEVELS,
     "hindsight.redact": ("none", "messages", "action"),
     "hindsight.schedule": ("linear", "constant", "fraction"),
@@ -72,6 +73,7 @@ RANGES = {
     "hindsight.warmup_updates": (0, None),
     "hindsight.diagnose_every": (0, None),
     "hindsight.diagnose_trajectories": (1, None),
+    "hindsight.gate_every": (0, None),
     "hindsight.teacher.sync_every": (1, None),
     "hindsight.teacher.decay": (0.0, 1.0),
     "train.steps": (0, None),
@@ -147,6 +149,9 @@ def validate(config: Config) -> None:
     if not 0 <= config.hindsight.eps_low < 1:
         raise InputError(f"config: hindsight.eps_low is {config.hindsight.eps_low}; "
                          "it must be in [0, 1), or a weight could reach 0 and flip no credit at all")
+    if config.hindsight.source == "oracle_diff" and not config.hindsight.allow_gold:
+        raise InputError("config: hindsight.source oracle_diff gives credit by gold SQL; set hindsight.allow_gold to "
+                         "true if that is meant")
     for dotted in ("rollout.temperature", "eval.temperature"):
         if not _get(config, dotted) > 0:
             raise InputError(f"config: {dotted} is {_get(config, dotted)}; it must be above 0")

@@ -90,10 +90,13 @@ class TeacherConfig:
 class HindsightConfig:
     """Execution hindsight and the token weights made from it. lambda0 = 0 is plain GRPO."""
 
+    # teacher_gap (the paper's) | oracle_diff | sibling_contrast | surprisal | entropy | none: where a token's evidence
+    # comes from (serl.hindsight.credit.sources); all but teacher_gap run no teacher and need no hindsight.
+    source: str = "teacher_gap"
     # What the teacher is told: exec (status, shape, first rows, engine message) | exec+verdict | exec+diff |
     # exec+sibling | gold_result | gold_sql (serl.hindsight.levels)
     level: str = "exec"
-    allow_gold: bool = False  # the opt-in to gold_result and gold_sql, which show the teacher gold itself (ablations)
+    allow_gold: bool = False  # the opt-in to gold in token credit (ablations): oracle_diff, gold_result, gold_sql
     # What is left out of the database's answer, since it repeats the action and would be copied: none | messages (what
     # an engine's message quotes) | action (also the action's other names, and headers) (serl.hindsight.redact)
     redact: str = "none"
@@ -116,6 +119,7 @@ class HindsightConfig:
     # sync_every, so that they meet teachers of several ages.
     diagnose_every: int = 8
     diagnose_trajectories: int = 16  # trajectories of a step that the controls score
+    gate_every: int = 0  # steps between tests of the gap against its controls, with a warning if it fails; 0: never
     teacher: TeacherConfig = field(default_factory=TeacherConfig)
 
 

@@ -13,6 +13,7 @@ from serl.agent.trajectory import Trajectory
 from serl.config import Config, HindsightConfig
 from serl.hindsight.branches import branches
 from serl.hindsight.context import Hindsight, teacher_input
+from serl.hindsight.credit.sources import surprisal
 from serl.hindsight.facts import NOTHING, Known
 from serl.hindsight.gaps import hindsight_only, teacher_student
 from serl.hindsight.levels import ContextOptions
@@ -38,6 +39,7 @@ class Sample:
     gap: torch.Tensor | None = None  # evidence Δ that ω was made of [T]; comes with `student`
     reference: torch.Tensor | None = None  # log-probs of the KL reference [T]
     known: Known = NOTHING  # what may be told to the teacher
+    credit: torch.Tensor | None = None  # evidence of a source that needs no log-probs of the student [T]
 
     @classmethod
     def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float, known: Known = NOTHING
@@ -48,6 +50,10 @@ class Sample:
         return cls(trajectory, reward, advantage, teacher=unscored, unaided=unscored,
                    hindsight_mask=torch.zeros(size, dtype=torch.bool), weight=torch.ones(size),
                    hindsights=(None,) * len(trajectory.turns), known=known)
+
+    @property
+    def correct(self) -> bool:
+        return self.reward is not None and self.reward.correct
 
     @property
     def first(self) -> int:
@@ -80,12 +86,13 @@ class Sample:
 
 def add_student(model, samples: Sequence[Sample], lam: float, config: Config) -> list[Sample]:
     """Samples with the old policy's log-probs and ω, by a pass of its own (see `train.score_first`)."""
-    return [weigh(sample, logp, lam, config.hindsight) for sample, logp in zip(samples, _score(model, samples, config))]
+    return [weigh(sample, logp, lam, config.hindsight)
+            for sample, logp in zip(samples, score_samples(model, samples, config))]
 
 
 def add_reference(model, samples: Sequence[Sample], config: Config) -> list[Sample]:
     """Samples with the log-probs of the KL reference (the starting policy, never the teacher)."""
-    return [replace(sample, reference=logp) for sample, logp in zip(samples, _score(model, samples, config))]
+    return [replace(sample, reference=logp) for sample, logp in zip(samples, score_samples(model, samples, config))]
 
 
 def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[int]], lam: float, config: Config
@@ -114,7 +121,7 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
     unaided = [sample.unaided for sample in samples]
     if config.hindsight.gap == "hindsight_only":
         hinted = [index for index, mask in enumerate(has_hindsight) if mask.any()]
-        for index, logp in zip(hinted, _score(model, [samples[index] for index in hinted], config)):
+        for index, logp in zip(hinted, score_samples(model, [samples[index] for index in hinted], config)):
             unaided[index] = logp
     return [replace(sample, teacher=logp, unaided=plain, hindsights=tuple(texts),
                     hindsight_mask=mask & scope_mask(sample.trajectory, config.hindsight.mask))
@@ -123,13 +130,24 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
 
 def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightConfig) -> Sample:
     """The sample with the old policy's log-probs `student` [T] and the ω that follows from them."""
-    gap = (hindsight_only(sample.teacher, sample.unaided) if options.gap == "hindsight_only"
-           else teacher_student(student, sample.teacher))
+    gap = _evidence(sample, student, options)
     weight = token_weights(torch.full_like(gap, sample.advantage), gap, sample.hindsight_mask, lam, options)
     return replace(sample, student=student, gap=gap, weight=weight)
 
 
-def _score(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
+def _evidence(sample: Sample, student: torch.Tensor, options: HindsightConfig) -> torch.Tensor:
+    """Δ [T] of the config's credit source; NaN: none."""
+    match options.source:
+        case "teacher_gap":
+            return (hindsight_only(sample.teacher, sample.unaided) if options.gap == "hindsight_only"
+                    else teacher_student(student, sample.teacher))
+        case "surprisal":
+            return surprisal(student, sample.hindsight_mask, sample.correct)
+        case _:  # known before the update (`serl.train.credit.evidence`), or there is none
+            return torch.full_like(student, float("nan")) if sample.credit is None else sample.credit
+
+
+def score_samples(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
     """Log-probs [T] of every trajectory's sampled tokens under `model`."""
     scores = score(model, [sample.tail for sample in samples], config.train.micro_tokens, config.rollout.temperature,
                    config.model.shared_prefix)

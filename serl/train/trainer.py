@@ -16,6 +16,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from serl.agent.rollout import Job, RolloutResult, rollout
+from serl.config import TeacherConfig
 from serl.errors import InputError
 from serl.evaluate.stage import evaluate_stage
 from serl.hindsight.context import frame
@@ -30,6 +31,8 @@ from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
 from serl.train import checkpoint
 from serl.train.advantages import group_advantages
+from serl.train.credit.evidence import add_evidence
+from serl.train.credit.watch import Watch
 from serl.train.diagnose import choose, contexts_of, diagnose
 from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
 from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
@@ -49,13 +52,18 @@ class Trainer:
         self.config = bench.config
         options = self.config.train
         self.train_split = bench.preparer.load_split(self.config.data.train_split, self.config.data.max_train)
-        self.teacher = Teacher(bench.model, self.config.hindsight.teacher)
+        self._has_teacher = self.config.hindsight.source == "teacher_gap"
+        # Without a teacher to ask there is none to keep: a live one is the student itself.
+        followed = self.config.hindsight.teacher if self._has_teacher else TeacherConfig(mode="live")
+        self.teacher = Teacher(bench.model, followed)
         self.reference = bench.frozen_copy() if options.kl_beta > 0.0 else None
         schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
         self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule)
+        self.watch = Watch(self.config, bench.encode, bench.env.token_bytes.of)
         hindsight = self.config.hindsight
-        if hindsight.lambda0 and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None:
+        if (self._has_teacher and hindsight.lambda0
+                and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None):
             raise InputError(f"config: hindsight.budget {hindsight.budget} does not hold the frame of a "
                              "hindsight text; raise it, or set hindsight.lambda0 to 0 for plain GRPO")
         self.next_step = 0
@@ -94,12 +102,15 @@ class Trainer:
         metrics = {"hindsight/lambda": lam, "teacher/lag": float(self.teacher.updates_behind),
                    "teacher/own_bytes": float(own_bytes(self.teacher.model, self.bench.model))}
         with clock("time/teacher"), peak_memory(self.teacher.model, metrics, "teacher/peak_bytes"):
-            samples, skipped = add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config)
+            samples, skipped = self._add_credit(samples, questions, lam)
         metrics["hindsight/skipped_turns"] = skipped
         every = self.config.hindsight.diagnose_every
-        if lam > 0.0 and every and step % every == 0:
+        if self._has_teacher and lam > 0.0 and every and step % every == 0:
             with clock("time/diagnose"):
                 metrics |= self._diagnose(samples, step)
+        if self.watch.is_due(step, lam):
+            with clock("time/gate"):
+                metrics |= self.watch.metrics(step, samples, questions, self.bench.model, self.teacher.model)
         if self.config.train.score_first:
             with clock("time/score"):
                 samples = add_student(self.bench.model, samples, lam, self.config)
@@ -144,6 +155,14 @@ class Trainer:
         if self.reference is not None:
             samples = add_reference(self.reference, samples, self.config)
         return samples
+
+    def _add_credit(self, samples: Sequence[Sample], questions: Sequence[Question], lam: float
+                    ) -> tuple[list[Sample], int]:
+        """What the credit source needs to know before the update, and how many turns had no room for hindsight."""
+        if self._has_teacher:
+            return add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config)
+        examples = [question.example for question in questions]
+        return add_evidence(self.bench.model, samples, examples, lam, self.config, self.bench.env.token_bytes.of), 0
 
     def save(self) -> Path:
         """Write a checkpoint of everything that the next step depends on."""

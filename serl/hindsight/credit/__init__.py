@@ -2,11 +2,14 @@
 
     difference/   what is wrong in a predicted SQL, as spans of its text (sqlglot)
     tokens.py     spans of a text → tokens
-    candidate.py  what a source may look at
-    sources.py    oracle_diff, sibling_contrast, teacher_gap, surprisal, entropy, none
+    candidate.py  a trajectory's final SQL, and the tokens of a difference
+    sources.py    oracle_diff, sibling_contrast, surprisal, entropy, none; the scale of each
+    schema.py     column names of a database
     auc.py        does a score find the wrong tokens?
-    mistakes.py   that question for every source, from the records of a run
+    mistakes.py   that question for every source: failed samples, rows, table
+    gate.py       does the teacher's gap beat its controls?
 
-The package stands under `serl.hindsight` because its product is the evidence Δ that `weights.py` bounds, and
-because nothing but training and analysis may import it: the tree difference knows gold SQL.
+`serl.train.credit` calls the models that these need. The package stands under `serl.hindsight` because its product is
+the evidence Δ that `weights.py` bounds, and because nothing but training and analysis may import it: the tree
+difference knows gold SQL.
 """

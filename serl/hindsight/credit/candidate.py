@@ -1,20 +1,15 @@
-"""What a credit source may look at: one trajectory's final SQL, its tokens and what models say of them.
+"""A trajectory's final SQL and its tokens: what the credit sources that read SQL look at, and where a difference lies.
 
-Built from a sampled trajectory or from a record of a run, by the same code: the final action's bytes are parsed,
-never a decoded text.
+The final action's bytes are parsed, never a decoded text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
-
-import torch
 
 from serl.agent.grammar import Kind, parse, token_span
 from serl.agent.trajectory import Trajectory
-from serl.errors import InputError
 from serl.hindsight.credit.difference import Difference
 from serl.hindsight.credit.tokens import Span, byte_offsets, token_at, tokens_of
 
@@ -24,19 +19,15 @@ Piece = Callable[[int], bytes]
 
 @dataclass(frozen=True)
 class Candidate:
-    """One trajectory of a group. Tensors are [T], NaN where there is no value."""
+    """One trajectory of a group."""
 
-    size: int  # T
+    size: int  # its tokens, T
     correct: bool
-    mask_T: torch.Tensor  # bool: tokens that the policy sampled as part of an action
     sql: str | None = None  # the solution; None: it has none
     tokens: Span = (0, 0)  # the solution's tokens
     closer: int | None = None  # the token that ends the solution: sampled where more SQL could have been
     lengths: tuple[int, ...] = ()  # bytes of each token from tokens[0] to the end of the action
     offset: int = 0  # bytes of the first of them that stand before the SQL
-    student_T: torch.Tensor | None = None  # log-probs
-    teacher_T: torch.Tensor | None = None
-    entropy_T: torch.Tensor | None = None  # of the student's distribution
 
     @property
     def scope(self) -> range:
@@ -55,33 +46,35 @@ class Marks:
     missing: frozenset[int]
     first: frozenset[int]
 
+    @property
+    def blamed(self) -> frozenset[int]:
+        """The tokens that the policy should not have sampled: wrong ones, and those where it left something out."""
+        return self.wrong | self.missing
 
-def of_trajectory(trajectory: Trajectory, piece: Piece, correct: bool, student_T: torch.Tensor | None = None,
-                  teacher_T: torch.Tensor | None = None, entropy_T: torch.Tensor | None = None) -> Candidate:
+
+def candidate_of(trajectory: Trajectory, piece: Piece, correct: bool) -> Candidate:
     """A sampled trajectory as a candidate."""
-    last = trajectory.turns[-1].action if trajectory.turns else (0, 0)
-    return _candidate(trajectory.token_ids, last, _both(trajectory.loss_mask, trajectory.action_mask), piece, correct,
-                      student_T, teacher_T, entropy_T)
-
-
-def of_record(record: Mapping[str, Any], piece: Piece) -> Candidate:
-    """A line of a run's trajectories/ as a candidate; `entropies` may be missing from it.
-
-    Raises InputError where `piece` is of another tokenizer.
-    """
-    last = tuple(record["turns"][-1]["action"]) if record["turns"] else (0, 0)
-    values = [None if record.get(name) is None else _tensor(record[name])
-              for name in ("student_logprobs", "teacher_logprobs", "entropies")]
-    candidate = _candidate(record["token_ids"], last, _both(record["loss_mask"], record["action_mask"]), piece,
-                           record["correct"], *values)
-    if candidate.sql != record["final_sql"]:
-        raise InputError(f"step {record['step']}, question {record['question_id']}, sample {record['sample']}: its "
-                         "tokens do not say its final_sql; give the tokenizer of the run's own checkpoint")
-    return candidate
+    action = trajectory.turns[-1].action if trajectory.turns else (0, 0)
+    base = Candidate(len(trajectory), correct)
+    pieces = [piece(index) for index in trajectory.token_ids[slice(*action)]]
+    parsed = parse(b"".join(pieces))
+    if parsed.kind is not Kind.FINAL or parsed.sql_span is None:
+        return base
+    lengths = [len(each) for each in pieces]
+    start, end = token_span(lengths, parsed.sql_span)
+    if start == end:
+        return base
+    closer = action[0] + end if end < len(pieces) else None
+    return Candidate(len(trajectory), correct, parsed.sql, (action[0] + start, action[0] + end), closer,
+                     tuple(lengths[start:]), parsed.sql_span[0] - sum(lengths[:start]))
 
 
 def marks(candidate: Candidate, difference: Difference) -> Marks:
-    """The tokens of a difference of which the candidate's SQL is the predicted side."""
+    """The tokens of a difference of which the candidate's SQL is the predicted side.
+
+    What is missing is the doing of the token that was sampled in its place: the next one of the SQL, or, at the end,
+    the one that ends it, for the policy stopped where it should have gone on.
+    """
     offsets = byte_offsets(candidate.sql or "")
     first, count = candidate.tokens[0], len(candidate.scope)
     lengths = candidate.lengths[:count]
@@ -93,28 +86,3 @@ def marks(candidate: Candidate, difference: Difference) -> Marks:
         place = token_at(lengths, candidate.offset + offsets[position])
         missing.add(first + min(place, count - 1))
     return Marks(frozenset(wrong), frozenset(missing), frozenset(starts))
-
-
-def _candidate(ids: Sequence[int], action: Span, mask_T: torch.Tensor, piece: Piece, correct: bool,
-               student_T: torch.Tensor | None, teacher_T: torch.Tensor | None, entropy_T: torch.Tensor | None
-               ) -> Candidate:
-    pieces = [piece(index) for index in ids[slice(*action)]]
-    parsed = parse(b"".join(pieces))
-    base = Candidate(len(ids), correct, mask_T, student_T=student_T, teacher_T=teacher_T, entropy_T=entropy_T)
-    if parsed.kind is not Kind.FINAL or parsed.sql_span is None:
-        return base
-    lengths = [len(each) for each in pieces]
-    start, end = token_span(lengths, parsed.sql_span)
-    if start == end:
-        return base
-    closer = action[0] + end if end < len(pieces) else None
-    return Candidate(len(ids), correct, mask_T, parsed.sql, (action[0] + start, action[0] + end), closer,
-                     tuple(lengths[start:]), parsed.sql_span[0] - sum(lengths[:start]), student_T, teacher_T, entropy_T)
-
-
-def _both(loss_mask: Sequence[int], action_mask: Sequence[int]) -> torch.Tensor:
-    return torch.tensor(loss_mask, dtype=torch.bool) & torch.tensor(action_mask, dtype=torch.bool)
-
-
-def _tensor(values: Sequence[float | None]) -> torch.Tensor:
-    return torch.tensor([float("nan") if value is None else value for value in values])

@@ -1,56 +1,44 @@
-"""Does a credit source find the mistake? Its blame for the tokens that make a sampled SQL wrong, from a run's records.
+"""Does a credit source find the mistake? Its blame for the tokens that make a sampled SQL wrong, as AUC.
 
 Counted are the tokens of every failed final SQL that parses and differs from gold, with the token that ends it.
 Wrong are those that the tree difference to gold marks, and those in whose place something is missing. Blame is −Δ.
-Uncertain are tokens whose entropy or, where a record has none, −logp_S is above a threshold: there lies nearly
-all that a policy can still learn, and a token that nobody doubted is easily told apart. In the column of first
-tokens, the rest of each wrong span is left out: it may only follow from how the span began.
+
+    overall     all of these tokens
+    uncertain   those of which the student held p < 0.90 (−logp > 0.1 nats): there lies nearly all that a policy can
+                still learn, and a token that nobody doubted is easily told apart
+    first       without the rest of each wrong span, which may only follow from how the span began
+
+A gap is evidence only if it beats its controls on the same tokens: see `lead` in `auc.py` and `gate.py`.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from serl.errors import InputError
-from serl.hindsight.credit.auc import Auc, estimate
-from serl.hindsight.credit.candidate import Candidate, Marks, Piece, marks, of_record
-from serl.hindsight.credit.difference import Difference, Schema, compare
-from serl.hindsight.credit.sources import Source, entropy, sibling_contrast, surprisal, teacher_gap
-from serl.io import read_jsonl
+import numpy as np
+import torch
+
+from serl.hindsight.credit.auc import Auc, estimate, lead
+from serl.hindsight.credit.candidate import Candidate, Marks, marks
+from serl.hindsight.credit.difference import Difference
+from serl.hindsight.credit.sources import Comparer, TrainingGold
 
 UNCERTAIN = 0.1
-"""Nats: a token with p below 0.90, or a distribution of that entropy."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One credit source."""
-
-    source: str
-    overall: Auc
-    uncertain: Auc
-    first: Auc
-
-    def to_json(self) -> dict[str, Any]:
-        return {"source": self.source, "overall": self.overall.to_json(), "uncertain": self.uncertain.to_json(),
-                "first": self.first.to_json()}
+"""−logp_S in nats above which a token counts as uncertain: p below 0.90."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A failed SQL whose wrong tokens are known, in its group."""
+    """A failed SQL whose wrong tokens are known: place `n` of its group. `question` is what resampling goes by."""
 
     question: str
     group: tuple[Candidate, ...]
     n: int
-    db_id: str
     marked: Marks
+    comparer: Comparer
+    gold: TrainingGold
 
     @property
     def candidate(self) -> Candidate:
@@ -58,51 +46,132 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Failures:
+    """Failed samples, and how many more there were that cannot be used."""
+
+    found: tuple[Failure, ...]
+    unparsed: int  # one of the two texts cannot be read
+    unexplained: int  # the tree difference to gold is empty, or there is no SQL
+
+
+@dataclass(frozen=True)
+class Lead:
+    """A row's AUC less a control's, on the tokens that both have, with its 95% interval. None: cannot be told."""
+
+    control: str
+    value: float | None
+    low: float | None
+    high: float | None
+
+    @property
+    def won(self) -> bool:
+        """Whether the row beats the control: its whole interval is above 0."""
+        return self.low is not None and self.low > 0
+
+
+@dataclass(frozen=True)
+class Row:
+    """One source of blame; `teacher` and `hindsight` are "" where it has none."""
+
+    source: str
+    teacher: str
+    hindsight: str
+    overall: Auc
+    uncertain: Auc
+    first: Auc
+    leads: tuple[Lead, ...] = ()  # over its controls, if it is a gap that has some
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class Table:
-    """The rows, and how many failed samples they rest on or had to leave out."""
+    """Rows, and the failed samples that they rest on or that had to be left out."""
 
     rows: tuple[Row, ...]
     samples: int
     unparsed: int
-    unexplained: int  # the tree difference to gold is empty, or there is no SQL
-    threshold: float
+    unexplained: int
+    threshold: float = UNCERTAIN
 
     def to_json(self) -> dict[str, Any]:
-        return {"rows": [row.to_json() for row in self.rows], "samples": self.samples, "unparsed": self.unparsed,
-                "unexplained": self.unexplained, "threshold": self.threshold}
+        return asdict(self)
 
 
-def read_records(run: Path, last: int | None = None) -> Iterable[dict[str, Any]]:
-    """Records of a run's `last` steps (None: of all)."""
-    files = sorted((run / "trajectories").glob("step_*.jsonl"))
-    if not files:
-        raise InputError(f"run folder {run}: no trajectories/step_*.jsonl; give the folder that `serl train` wrote")
-    for file in files if last is None else files[len(files) - last:]:
-        yield from read_jsonl(file)
+def find_failures(question: str, group: Sequence[Candidate], scored: Sequence[bool], gold: TrainingGold,
+                  comparer: Comparer) -> Failures:
+    """The failed samples of one question's group; `scored` is False where infrastructure failed."""
+    found, unparsed, unexplained = [], 0, 0
+    for n, candidate in enumerate(group):
+        if candidate.correct or not scored[n]:
+            continue
+        difference = comparer(candidate.sql, gold.sql)
+        if difference is None or (isinstance(difference, Difference) and difference.equal):
+            unexplained += 1
+        elif not isinstance(difference, Difference):
+            unparsed += 1
+        else:
+            found.append(Failure(question, tuple(group), n, marks(candidate, difference), comparer, gold))
+    return Failures(tuple(found), unparsed, unexplained)
 
 
-def find_mistakes(records: Iterable[Mapping[str, Any]], schemas: Mapping[str, Schema], piece: Piece,
-                  extra: Mapping[str, Source] | None = None, threshold: float = UNCERTAIN, seed: int = 0) -> Table:
-    """The table of all sources that the records allow.
+class Tokens:
+    """The tokens of failed solutions behind one another, [N], and what is known of each."""
 
-    `schemas` by database; one that is missing makes the comparison laxer, not wrong. `extra` adds sources by name,
-    such as gaps of other hindsight. A source without evidence for any token has no row.
-    """
-    failures, unparsed, unexplained = _failures(records, schemas, piece)
-    rows = []
-    for name in ("teacher_gap", "sibling_contrast", "surprisal", "entropy", *(extra or {})):
-        rows += _row(name, failures, schemas, extra or {}, threshold, seed)
-    return Table(tuple(rows), len(failures), unparsed, unexplained, threshold)
+    def __init__(self, failures: Sequence[Failure], student: Sequence[torch.Tensor], seed: int = 0) -> None:
+        """`student` holds log-probs [T] of each failure's trajectory: which tokens are uncertain goes by them."""
+        self._failures, self._seed = failures, seed
+        places = [(failure, token) for failure in failures for token in failure.candidate.scope]
+        self._questions_N = np.asarray([failure.question for failure, _ in places])
+        self._wrong_N = np.asarray([token in failure.marked.blamed for failure, token in places], dtype=bool)
+        self._follows_N = np.asarray([token in failure.marked.wrong - failure.marked.first - failure.marked.missing
+                                      for failure, token in places], dtype=bool)
+        self._uncertain_N = -self.flat(student) > UNCERTAIN
+
+    def flat(self, values: Sequence[torch.Tensor]) -> np.ndarray:
+        """Values [T] of each failure as [N]."""
+        parts = [value[list(failure.candidate.scope)].float() for failure, value in zip(self._failures, values)]
+        return torch.cat(parts).numpy() if parts else np.empty(0)
+
+    def row(self, source: str, evidence: Sequence[torch.Tensor], teacher: str = "", hindsight: str = "",
+            controls: Sequence[tuple[str, Sequence[torch.Tensor]]] = ()) -> Row | None:
+        """The row of a source from its evidence Δ [T] of each failure; None where it has none for any token."""
+        blame_N = -self.flat(evidence)
+        known_N = np.isfinite(blame_N)
+        if not known_N.any():
+            return None
+        return Row(source, teacher, hindsight, *(self._auc(blame_N, known_N & kept_N) for kept_N in
+                                                 (known_N, self._uncertain_N, ~self._follows_N)),
+                   leads=tuple(self._lead(name, blame_N, -self.flat(other)) for name, other in controls))
+
+    def _auc(self, blame_N: np.ndarray, kept_N: np.ndarray) -> Auc:
+        return estimate(blame_N[kept_N], self._wrong_N[kept_N], self._questions_N[kept_N], self._seed)
+
+    def _lead(self, control: str, blame_N: np.ndarray, other_N: np.ndarray) -> Lead:
+        both_N = np.isfinite(blame_N) & np.isfinite(other_N)
+        return Lead(control, *lead(blame_N[both_N], other_N[both_N], self._wrong_N[both_N],
+                                   self._questions_N[both_N], self._seed))
+
+
+def joined(parts: Iterable[Failures]) -> Failures:
+    """The failures of several groups."""
+    parts = list(parts)
+    return Failures(tuple(failure for part in parts for failure in part.found), sum(part.unparsed for part in parts),
+                    sum(part.unexplained for part in parts))
 
 
 def markdown(table: Table) -> str:
-    """The table as Markdown, AUC with its interval."""
-    lines = [["credit source", "AUC", "uncertain tokens", "first wrong tokens", "tokens (wrong)", "uncertain (wrong)",
-              "questions"], ["---", *["---:"] * 6]]
+    """The table as Markdown: AUCs with their intervals, and for a gap the controls that it does not beat."""
+    lines = [["credit source", "teacher", "hindsight", "AUC", "uncertain tokens", "first wrong tokens",
+              "tokens (wrong)", "uncertain (wrong)", "questions", "does not beat"],
+             ["---"] * 3 + ["---:"] * 6 + ["---"]]
     for row in table.rows:
-        lines.append([row.source, *map(auc_text, (row.overall, row.uncertain, row.first)),
+        lost = ", ".join(each.control for each in row.leads if not each.won)
+        lines.append([row.source, row.teacher, row.hindsight,
+                      *map(auc_text, (row.overall, row.uncertain, row.first)),
                       *(f"{auc.tokens} ({auc.wrong})" for auc in (row.overall, row.uncertain)),
-                      str(row.overall.questions)])
+                      str(row.overall.questions), lost or ("nothing: passes" if row.leads else "")])
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -113,65 +182,3 @@ def auc_text(auc: Auc) -> str:
     '0.71 (0.66–0.75)'
     """
     return "–" if auc.value is None else f"{auc.value:.2f} ({auc.low:.2f}–{auc.high:.2f})"
-
-
-def _failures(records: Iterable[Mapping[str, Any]], schemas: Mapping[str, Schema], piece: Piece
-              ) -> tuple[list[Failure], int, int]:
-    groups: dict[tuple[int, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for record in records:
-        groups[record["step"], record["question_id"]].append(record)
-    failures, unparsed, unexplained = [], 0, 0
-    for members in groups.values():
-        group = tuple(of_record(record, piece) for record in members)
-        for n, (candidate, record) in enumerate(zip(group, members)):
-            if candidate.correct or record["reward"] is None:
-                continue
-            difference = None if candidate.sql is None else compare(candidate.sql, record["gold_sql"],
-                                                                    schemas.get(record["db_id"]))
-            if difference is None or (isinstance(difference, Difference) and difference.equal):
-                unexplained += 1
-            elif not isinstance(difference, Difference):
-                unparsed += 1
-            else:
-                marked = marks(candidate, difference)
-                failures.append(Failure(record["question_id"], group, n, record["db_id"], marked))
-    return failures, unparsed, unexplained
-
-
-def _row(name: str, failures: Sequence[Failure], schemas: Mapping[str, Schema], extra: Mapping[str, Source],
-         threshold: float, seed: int) -> list[Row]:
-    plain = {"teacher_gap": teacher_gap, "surprisal": surprisal, "entropy": entropy, **extra}
-    siblings: dict[str, Source] = {}
-    scores, wrong, questions, doubted, follows = [], [], [], [], []
-    for failure in failures:
-        if name == "sibling_contrast":
-            if failure.db_id not in siblings:
-                siblings[failure.db_id] = sibling_contrast(schemas.get(failure.db_id))
-            source = siblings[failure.db_id]
-        else:
-            source = plain[name]
-        marked = failure.marked
-        evidence_T = source(failure.group, failure.n)
-        doubt_T = _doubt(failure.candidate)
-        for token in failure.candidate.scope:
-            evidence = float(evidence_T[token])
-            if math.isfinite(evidence):
-                scores.append(-evidence)
-                wrong.append(token in marked.wrong or token in marked.missing)
-                questions.append(failure.question)
-                doubted.append(doubt_T is not None and float(doubt_T[token]) > threshold)
-                follows.append(token in marked.wrong and token not in marked.first and token not in marked.missing)
-    if not scores:
-        return []
-
-    def over(kept: Sequence[bool]) -> Auc:
-        parts = [list(itertools.compress(values, kept)) for values in (scores, wrong, questions)]
-        return estimate(*parts, seed)
-
-    return [Row(name, over([True] * len(scores)), over(doubted), over([not each for each in follows]))]
-
-
-def _doubt(candidate: Candidate):
-    if candidate.entropy_T is not None:
-        return candidate.entropy_T
-    return None if candidate.student_T is None else -candidate.student_T

@@ -1,25 +1,32 @@
-"""Credit sources: tokens → signed evidence Δ, in nats or in what is used like them.
+"""Credit sources (`hindsight.source`): tokens → signed evidence Δ_T in nats, NaN where a source says nothing.
 
-    source(group, n) → Δ_T of trajectory n        NaN: no evidence, so the token's weight stays 1
+Δ > 0 says that a token is better than the policy thought, Δ < 0 that it is worse, as the log-ratio of a teacher does.
+`weights.token_weights` maps sign(A)·Δ into the same bounds, under the same mask and schedule, for every source:
 
-Δ > 0 says that the token is better than the policy thought, Δ < 0 that it is worse, as the log-ratio of a teacher
-does. `weights.token_weights` bounds sign(A)·Δ, masks and schedules it in the same way for every source:
+    teacher_gap        logp_T − logp_S  (`serl.hindsight.gaps`)                                  the paper's
+    oracle_diff        −1 on what makes a failed SQL differ from gold, +1 on the rest of it      an upper bound
+    sibling_contrast   the same against the group's nearest successful SQL                       no gold, no teacher
+    surprisal          s·(r − mean r),  r = −logp_S                                              no gold, no teacher
+    entropy            s·(r − mean r),  r = H(π_S(· | y_<i))                                     no gold, no teacher
+    none               nothing: every weight is 1
 
-    teacher_gap        logp_T − logp_S                                                      (the paper)
-    oracle_diff        −1 where a failed SQL differs from gold, +1 elsewhere in it          (an upper bound)
-    sibling_contrast   the same against the group's nearest successful SQL                  (no gold, no teacher)
-    surprisal          logp_S − mean logp_S over the trajectory's action tokens
-    entropy            mean H − H over the trajectory's action tokens
-    none               nothing
+`s` is +1 where the trajectory's result is right and −1 where it is wrong; means run over the mask's tokens of the
+trajectory. So, with A > 0 for right and A < 0 for wrong results, the tokens that the policy was least sure of get
+most of either credit: they are where it could have gone another way (arXiv 2506.01939 keeps only those of high
+entropy). A wrong result with A > 0, as it has beside worse ones, has its suspects praised less.
 
-The differences have no scale of their own: ±1 nat is beyond the default bounds (+0.18, −0.22), so that a marked
-token gets all the weight that its bounds allow. Where something is missing, the token that stands in its place is
-to blame; at the end of the SQL that is the closing tag. A trajectory whose result is right has nothing to explain.
+Scale. Log-ratios, −logp and H are nats already. A difference has no size: `STRENGTH` = 1 nat lies beyond the default
+bounds (+0.18 and −0.22 under `clip`), so that each token gets all that the bounds allow, up or down. Most tokens of a
+failed SQL are right, so its |Â| shrinks on the whole; `normalize: mean1` keeps it.
+
+What is missing is blamed on the token sampled in its place, at the end of the SQL on the closing tag: the decision to
+stop. That tag is no part of the action mask, so `action_and_closer` adds this one token for the two differences.
+A trajectory whose result is right, or whose difference is empty, has no difference to learn from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -27,10 +34,8 @@ import torch
 from serl.hindsight.credit.candidate import Candidate, marks
 from serl.hindsight.credit.difference import Difference, Schema, Unparsed, compare
 
-Source = Callable[[Sequence[Candidate], int], torch.Tensor]
-
 STRENGTH = 1.0
-"""|Δ| of tokens that a difference marks, nats."""
+"""|Δ| of tokens that a difference tells apart, nats."""
 
 
 @dataclass(frozen=True)
@@ -40,75 +45,15 @@ class TrainingGold:
     sql: str
 
 
-def teacher_gap(group: Sequence[Candidate], n: int) -> torch.Tensor:
-    """logp_T − logp_S."""
-    own = group[n]
-    if own.teacher_T is None or own.student_T is None:
-        return no_evidence(own)
-    return own.teacher_T.float() - own.student_T.float()
-
-
-def surprisal(group: Sequence[Candidate], n: int) -> torch.Tensor:
-    """How much likelier than the trajectory's mean the student found each token."""
-    own = group[n]
-    return no_evidence(own) if own.student_T is None else _centred(own.student_T, own.mask_T)
-
-
-def entropy(group: Sequence[Candidate], n: int) -> torch.Tensor:
-    """How much surer than in the trajectory's mean the student was."""
-    own = group[n]
-    return no_evidence(own) if own.entropy_T is None else _centred(-own.entropy_T, own.mask_T)
-
-
-def none(group: Sequence[Candidate], n: int) -> torch.Tensor:
-    """No evidence at all: every weight is 1."""
-    return no_evidence(group[n])
-
-
-def oracle_diff(gold: TrainingGold, schema: Schema | None = None) -> Source:
-    """The source that knows gold SQL, for one question's group."""
-    compared = _Comparisons(schema)
-
-    def source(group: Sequence[Candidate], n: int) -> torch.Tensor:
-        own = group[n]
-        return no_evidence(own) if own.correct else _against(own, compared(own.sql, gold.sql))
-
-    return source
-
-
-def sibling_contrast(schema: Schema | None = None, praise: bool = False) -> Source:
-    """The source that holds a failed trajectory against the successful one that differs least from it.
-
-    `praise`: a successful trajectory is held against the nearest failed one, and what makes the difference gets
-    +1 where the rest gets nothing.
-    """
-    compared = _Comparisons(schema)
-
-    def source(group: Sequence[Candidate], n: int) -> torch.Tensor:
-        own = group[n]
-        if own.correct and not praise:
-            return no_evidence(own)
-        siblings = dict.fromkeys(each.sql for each in group if each.correct != own.correct and each.sql is not None)
-        found = [compared(own.sql, sql) for sql in siblings]
-        found = [each for each in found if isinstance(each, Difference) and not each.equal]
-        nearest = min(found, key=lambda each: each.cost, default=None)
-        return _against(own, nearest, praise=own.correct)
-
-    return source
-
-
-def no_evidence(candidate: Candidate) -> torch.Tensor:
-    return torch.full((candidate.size,), float("nan"))
-
-
-class _Comparisons:
-    """Compares a pair of texts once: samples of a group are often the same."""
+class Comparer:
+    """Compares a pair of texts over one database, each pair once: samples of a group are often the same."""
 
     def __init__(self, schema: Schema | None) -> None:
         self._schema = schema
         self._done: dict[tuple[str, str], Difference | Unparsed] = {}
 
     def __call__(self, predicted: str | None, reference: str) -> Difference | Unparsed | None:
+        """None: there is no predicted SQL."""
         if predicted is None:
             return None
         pair = predicted, reference
@@ -117,22 +62,56 @@ class _Comparisons:
         return self._done[pair]
 
 
-def _against(candidate: Candidate, difference: Difference | Unparsed | None, praise: bool = False) -> torch.Tensor:
+def surprisal(student_T: torch.Tensor, mask_T: torch.Tensor, correct: bool) -> torch.Tensor:
+    """Evidence from the student's own log-probs."""
+    return _responsible(-student_T, mask_T, correct)
+
+
+def entropy(entropy_T: torch.Tensor, mask_T: torch.Tensor, correct: bool) -> torch.Tensor:
+    """Evidence from the entropy of the distribution that each token was drawn from."""
+    return _responsible(entropy_T, mask_T, correct)
+
+
+def oracle_diff(own: Candidate, gold: TrainingGold, compared: Comparer) -> torch.Tensor:
+    """Evidence against a failed SQL, by gold."""
+    return no_evidence(own) if own.correct else _against(own, compared(own.sql, gold.sql))
+
+
+def sibling_contrast(own: Candidate, group: Sequence[Candidate], compared: Comparer) -> torch.Tensor:
+    """Evidence against a failed SQL, by the successful one of its group that differs least from it."""
+    if own.correct:
+        return no_evidence(own)
+    siblings = dict.fromkeys(each.sql for each in group if each.correct and each.sql is not None)
+    found = [compared(own.sql, sql) for sql in siblings]
+    found = [each for each in found if isinstance(each, Difference) and not each.equal]
+    return _against(own, min(found, key=lambda each: each.cost, default=None))
+
+
+def no_evidence(candidate: Candidate) -> torch.Tensor:
+    return torch.full((candidate.size,), float("nan"))
+
+
+def action_and_closer(mask_T: torch.Tensor, candidate: Candidate) -> torch.Tensor:
+    """The mask with the token that ends the final SQL, if the mask holds any of that SQL."""
+    extended_T = mask_T.clone()
+    if candidate.closer is not None and bool(mask_T[slice(*candidate.tokens)].any()):
+        extended_T[candidate.closer] = True
+    return extended_T
+
+
+def _against(candidate: Candidate, difference: Difference | Unparsed | None) -> torch.Tensor:
     """Evidence from a difference; none if there is no difference to tell tokens apart by."""
     evidence_T = no_evidence(candidate)
-    if not isinstance(difference, Difference) or difference.equal:
-        return evidence_T
-    marked = marks(candidate, difference)
-    if praise:
-        evidence_T[candidate.scope.start:candidate.scope.stop] = 0.0
-        evidence_T[sorted(marked.wrong)] = STRENGTH
-        return evidence_T
-    evidence_T[candidate.scope.start:candidate.scope.stop] = STRENGTH
-    evidence_T[sorted(marked.wrong | marked.missing)] = -STRENGTH
+    if isinstance(difference, Difference) and not difference.equal:
+        evidence_T[candidate.scope.start:candidate.scope.stop] = STRENGTH
+        evidence_T[sorted(marks(candidate, difference).blamed)] = -STRENGTH
     return evidence_T
 
 
-def _centred(values_T: torch.Tensor, mask_T: torch.Tensor) -> torch.Tensor:
-    values_T = values_T.float()
-    counted = values_T[mask_T & torch.isfinite(values_T)]
-    return values_T - counted.mean() if len(counted) else torch.full_like(values_T, float("nan"))
+def _responsible(share_T: torch.Tensor, mask_T: torch.Tensor, correct: bool) -> torch.Tensor:
+    """s·(r − mean r): how much more than others a token answers for the outcome, with the outcome's sign."""
+    share_T = share_T.detach().float()
+    counted = share_T[mask_T & torch.isfinite(share_T)]
+    if not len(counted):
+        return torch.full_like(share_T, float("nan"))
+    return (share_T - counted.mean()) * (1.0 if correct else -1.0)

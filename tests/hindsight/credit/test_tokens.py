@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from serl.errors import InputError
-from serl.hindsight.credit.candidate import marks, of_record, of_trajectory
+from serl.hindsight.credit.candidate import candidate_of, marks
 from serl.hindsight.credit.difference import Difference, compare
 from serl.hindsight.credit.tokens import byte_offsets, token_at, tokens_of
-from tests.hindsight.credit.played import PIECE, played, recorded, text_of
+from tests.hindsight.credit.played import PIECE, played, text_of
 
 
 def test_a_token_that_straddles_a_border_belongs_to_the_span():
@@ -35,7 +34,7 @@ def test_tokens_of_a_span_are_those_with_a_byte_in_it(lengths: list[int], span: 
 
 def test_marked_tokens_say_the_wrong_words_and_stand_in_the_place_of_the_missing_ones():
     trajectory = played("SELECT 'é', name FROM city ORDER BY area LIMIT 1", query="SELECT name FROM city")
-    candidate = of_trajectory(trajectory, PIECE, correct=False)
+    candidate = candidate_of(trajectory, PIECE, correct=False)
     difference = compare(candidate.sql, "SELECT 'é', mayor FROM city ORDER BY area DESC LIMIT 1")
     found = marks(candidate, difference)
     assert "name" in text_of(trajectory, found.wrong) and len(text_of(trajectory, found.wrong).strip(" ,")) == 4
@@ -48,7 +47,7 @@ def test_marked_tokens_say_the_wrong_words_and_stand_in_the_place_of_the_missing
 
 def test_what_is_missing_at_the_end_is_blamed_on_the_closing_tag():
     trajectory = played("SELECT name FROM city")
-    candidate = of_trajectory(trajectory, PIECE, correct=False)
+    candidate = candidate_of(trajectory, PIECE, correct=False)
     found = marks(candidate, compare(candidate.sql, "SELECT name FROM city WHERE area > 1"))
     assert text_of(trajectory, found.missing) == "</solution>" and not found.wrong
     assert found.missing == {candidate.closer} and candidate.closer in candidate.scope
@@ -57,29 +56,13 @@ def test_what_is_missing_at_the_end_is_blamed_on_the_closing_tag():
 def test_a_solution_that_was_cut_off_is_none():
     trajectory = played("SELECT name FROM city")
     trajectory.turns[-1].action = (trajectory.turns[-1].action[0], trajectory.turns[-1].action[1] - 1)
-    assert of_trajectory(trajectory, PIECE, correct=False).sql is None
-
-
-def test_a_record_gives_the_same_candidate_as_its_trajectory():
-    trajectory = played("SELECT 'é' FROM city", query="SELECT 1")
-    one = of_trajectory(trajectory, PIECE, correct=True)
-    other = of_record(recorded(trajectory, "SELECT 1", True), PIECE)
-    for name in ("size", "correct", "sql", "tokens", "closer", "lengths", "offset"):
-        assert getattr(one, name) == getattr(other, name), name
-    assert one.mask_T.tolist() == other.mask_T.tolist()
-    assert one.sql == trajectory.final_sql and one.tokens == trajectory.turns[-1].sql
-
-
-def test_a_record_of_another_tokenizer_is_refused():
-    line = recorded(played("SELECT name FROM city"), "SELECT 1", False)
-    with pytest.raises(InputError, match="tokenizer of the run"):
-        of_record(line, lambda index: PIECE(index + 1))
+    assert candidate_of(trajectory, PIECE, correct=False).sql is None
 
 
 @pytest.mark.parametrize("sql", ["SELECT  name\n FROM city ", " SELECT 'ü' || name FROM city;"])
 def test_every_character_of_the_sql_has_its_token(sql: str):
     trajectory = played(sql)
-    candidate = of_trajectory(trajectory, PIECE, correct=False)
+    candidate = candidate_of(trajectory, PIECE, correct=False)
     assert candidate.sql == sql
     for start in range(len(sql)):
         found = marks(candidate, Difference(((start, start + 1),), (), (), 1.0))

@@ -1,0 +1,68 @@
+"""Evidence of the credit sources that need no teacher, for the samples of a step (`serl.hindsight.credit.sources`).
+
+At λ = 0, and for a trajectory with A = 0, nothing is computed and every weight stays 1.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from serl.config import Config
+from serl.data.example import Example
+from serl.hindsight.credit import sources
+from serl.hindsight.credit.candidate import Piece, candidate_of
+from serl.hindsight.credit.schema import schema_of
+from serl.hindsight.masks import scope_mask
+from serl.train.credit.entropy import sample_entropies
+from serl.train.samples import Sample
+
+
+def add_evidence(model, samples: Sequence[Sample], examples: Sequence[Example], lam: float, config: Config,
+                 piece: Piece) -> list[Sample]:
+    """Samples with the mask and, if it is known before the update, the evidence of the config's source.
+
+    `samples` are groups of equal size behind one another, one for each of `examples`; `model` is the student.
+    ValueError for a source that needs a teacher.
+    """
+    source = config.hindsight.source
+    if lam == 0.0 or source == "none":
+        return list(samples)
+    masked = [replace(sample, hindsight_mask=scope_mask(sample.trajectory, config.hindsight.mask))
+              if sample.advantage != 0.0 else sample for sample in samples]
+    match source:
+        case "surprisal":
+            return masked  # its evidence comes with the log-probs of the update's own forward: see `weigh`
+        case "entropy":
+            return _with_entropy(model, masked, config)
+        case "oracle_diff" | "sibling_contrast":
+            size = len(samples) // len(examples)
+            return [sample for place, example in enumerate(examples)
+                    for sample in _with_difference(masked[place * size: (place + 1) * size], example, config, piece)]
+        case other:
+            raise ValueError(f"no such source without a teacher: {other!r}")
+
+
+def _with_entropy(model, samples: Sequence[Sample], config: Config) -> list[Sample]:
+    taught = [index for index, sample in enumerate(samples) if sample.hindsight_mask.any()]
+    out = list(samples)
+    for index, entropy_T in zip(taught, sample_entropies(model, [samples[index] for index in taught], config)):
+        sample = samples[index]
+        out[index] = replace(sample, credit=sources.entropy(entropy_T, sample.hindsight_mask, sample.correct))
+    return out
+
+
+def _with_difference(group: Sequence[Sample], example: Example, config: Config, piece: Piece) -> list[Sample]:
+    """One question's samples with the evidence of a tree difference."""
+    candidates = [candidate_of(sample.trajectory, piece, sample.correct) for sample in group]
+    compared = sources.Comparer(schema_of(example.db_path))
+    out = []
+    for sample, own in zip(group, candidates):
+        if sample.advantage == 0.0:
+            out.append(sample)
+            continue
+        if config.hindsight.source == "oracle_diff":
+            credit = sources.oracle_diff(own, sources.TrainingGold(example.gold_sql), compared)
+        else:
+            credit = sources.sibling_contrast(own, candidates, compared)
+        mask = sources.action_and_closer(sample.hindsight_mask, own)
+        out.append(replace(sample, credit=credit, hindsight_mask=mask))
+    return out

@@ -1,0 +1,78 @@
+"""Samples from the records of a run: the trajectories that training saw, token for token."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from serl.agent.grammar import parse
+from serl.agent.trajectory import Trajectory, Turn
+from serl.errors import InputError
+from serl.hindsight.credit.candidate import Piece
+from serl.io import read_jsonl
+from serl.reward.panel import Reward
+from serl.sql.outcome import Outcome
+from serl.tracking import trajectory_file
+from serl.train.samples import Sample
+
+
+def recorded_steps(run: Path) -> list[int]:
+    """Steps whose trajectories a run folder holds, in order; InputError if it holds none."""
+    steps = sorted(int(file.stem.removeprefix("step_")) for file in (run / "trajectories").glob("step_*.jsonl"))
+    if not steps:
+        raise InputError(f"run folder {run}: no trajectories/step_*.jsonl; give the folder that `serl train` wrote, "
+                         "with train.save_trajectories on")
+    return steps
+
+
+def read_groups(run: Path, steps: Sequence[int]) -> list[list[dict[str, Any]]]:
+    """Records of these steps, grouped by step and question. InputError for a step without records."""
+    known = recorded_steps(run)
+    groups: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
+    for step in steps:
+        if step not in known:
+            raise InputError(f"run folder {run}: no trajectories of step {step}; it has {known[0]} to {known[-1]}")
+        for record in read_jsonl(trajectory_file(run, step)):
+            groups[step, record["question_id"]].append(record)
+    return list(groups.values())
+
+
+def sample_of(record: Mapping[str, Any], piece: Piece) -> Sample:
+    """The sample that a record was made of, with the log-probs and weights that it keeps.
+
+    Results hold the rows that records keep (`serl.train.records`). Raises InputError where `piece` is of another
+    tokenizer than the run's.
+    """
+    ids = record["token_ids"]
+    turns = [_turn(turn, ids, piece) for turn in record["turns"]]
+    trajectory = Trajectory(ids, record["loss_mask"], record["action_mask"], record["sampler_logprobs"], turns,
+                            record["stop"])
+    if trajectory.final_sql != record["final_sql"]:
+        raise InputError(f"step {record['step']}, question {record['question_id']}, sample {record['sample']}: its "
+                         "tokens do not say its final_sql; give a checkpoint with the run's own tokenizer")
+    reward = None if record["reward"] is None else Reward(record["reward"], record["reward_terms"], record["correct"])
+    student = _tensor(record["student_logprobs"])
+    known = bool(torch.isfinite(student).any())
+    return Sample(trajectory, reward, record["advantage"], teacher=_tensor(record["teacher_logprobs"]),
+                  unaided=torch.full((len(ids),), float("nan")), weight=_tensor(record["weights"]),
+                  hindsight_mask=torch.zeros(len(ids), dtype=torch.bool), student=student if known else None,
+                  hindsights=(None,) * len(turns))
+
+
+def group_of(records: Iterable[Mapping[str, Any]], piece: Piece) -> list[Sample]:
+    return [sample_of(record, piece) for record in records]
+
+
+def _turn(turn: Mapping[str, Any], ids: Sequence[int], piece: Piece) -> Turn:
+    action = tuple(turn["action"])
+    sampled = b"".join(piece(index) for index in ids[slice(*action)])
+    outcome = None if turn["outcome"] is None else Outcome.from_json(turn["outcome"])
+    return Turn(tuple(turn["state"]), action, turn["sql"] and tuple(turn["sql"]), turn["splice_at"], parse(sampled),
+                turn["action_text"], outcome, turn["observation"] and tuple(turn["observation"]),
+                turn["observation_text"])
+
+
+def _tensor(values: Sequence[float | None]) -> torch.Tensor:
+    return torch.tensor([float("nan") if value is None else value for value in values])

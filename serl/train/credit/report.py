@@ -1,0 +1,104 @@
+"""`serl credit`: the table of a run folder, from its trajectories, its checkpoints and its data."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from serl import model as models
+from serl.config import Config
+from serl.errors import InputError
+from serl.hindsight.credit.mistakes import Table, markdown
+from serl.hindsight.facts import know
+from serl.hindsight.teacher_only import GoldAnswer
+from serl.io import atomic_write_text
+from serl.train import checkpoint as checkpoints
+from serl.train.credit.contexts import Case, make_contexts
+from serl.train.credit.measure import Judge, gather, measure
+from serl.train.credit.replay import group_of, read_groups, recorded_steps
+from serl.train.records import OUTCOME_ROWS
+from serl.view.credit import credit_picture
+from serl.workbench import Workbench, open_workbench
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A table, and what it was made from."""
+
+    run: Path
+    steps: tuple[int, ...]
+    checkpoint: Path
+    table: Table
+
+    @property
+    def heading(self) -> str:
+        """What the numbers are, in a line or two."""
+        table, steps = self.table, ", ".join(map(str, self.steps))
+        return (f"{self.run}: {table.samples} failed samples of step {steps}; weights of {self.checkpoint}; left out: "
+                f"{table.unexplained} without a difference to gold or without SQL, {table.unparsed} that cannot be "
+                f"parsed\nAUC of blame for wrong tokens (95% interval over questions); uncertain: -log p above "
+                f"{table.threshold} nats")
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run": str(self.run), "steps": list(self.steps), "checkpoint": str(self.checkpoint),
+                **self.table.to_json()}
+
+
+def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoint: Path | None,
+                teachers: Sequence[Path], limit: int) -> Measured:
+    """The table of a run's steps (a number: of its last ones) at a checkpoint (None: its newest)."""
+    if config.agent.observation_rows > OUTCOME_ROWS:
+        raise InputError(f"{run}: its teacher saw {config.agent.observation_rows} rows of a result and its records "
+                         f"hold {OUTCOME_ROWS}, so hindsight cannot be made again")
+    steps = recorded_steps(run)[-steps:] if isinstance(steps, int) else steps
+    records = read_groups(run, steps)
+    weights = checkpoint or _newest(run)
+    with open_workbench(config, str(weights)) as bench:
+        groups = [_cases(group, bench) for group in records]
+        batch = gather(groups, bench.env.token_bytes.of, limit, config.seed)
+        if not batch.cases:
+            raise InputError(f"{run}: no failed SQL with a difference to gold in step {', '.join(map(str, steps))}; "
+                             "give other steps with --step")
+        judges = [Judge("synchronized", bench.model, ("teacher_student",), against_empty=True)]
+        for path in teachers:
+            teacher, tokenizer = models.load(str(path), config.model.dtype)
+            if tokenizer.get_vocab() != bench.tokenizer.get_vocab():
+                raise InputError(f"--teacher {path}: its tokenizer is not that of {weights}")
+            judges.append(Judge(path.name, teacher, ("teacher_student", "hindsight_only"), against_empty=True))
+        contexts = make_contexts(batch.cases, bench.encode, config)
+        passes = 2 + sum(len(contexts.by_name) for _ in judges)
+        with tqdm(total=passes, desc="credit", unit="pass") as bar:
+            table = measure(batch, bench.model, judges, contexts, config, bar.update)
+    return Measured(run, tuple(steps), weights, table)
+
+
+def write_report(measured: Measured, folder: Path) -> Path:
+    """Write credit.json, credit.md and credit.png into a folder and return it."""
+    atomic_write_text(folder / "credit.json", json.dumps(measured.to_json(), ensure_ascii=False) + "\n")
+    atomic_write_text(folder / "credit.md", f"{measured.heading}\n\n{markdown(measured.table)}\n")
+    credit_picture(measured.table, measured.run.resolve().name, folder / "credit.png")
+    return folder
+
+
+def _cases(records: Sequence[dict[str, Any]], bench: Workbench) -> list[Case]:
+    """One question's records as cases."""
+    split = bench.preparer.load_split(bench.config.data.train_split, bench.config.data.max_train)
+    question_id = records[0]["question_id"]
+    found = [example for example in split.examples if example.question_id == question_id]
+    if not found or found[0].gold_sql != records[0]["gold_sql"]:
+        raise InputError(f"{bench.config.data.root}: question {question_id} of the trajectories is not in its split "
+                         f"{split.name}; give the run's data with --data.root")
+    gold, samples = split.gold[question_id], group_of(records, bench.env.token_bytes.of)
+    finals, correct = zip(*((sample.trajectory.final_sql, sample.correct) for sample in samples))
+    known = know(question_id, finals, correct, GoldAnswer(found[0].gold_sql, gold))
+    return [Case(replace(sample, known=each), found[0], gold) for sample, each in zip(samples, known)]
+
+
+def _newest(run: Path) -> Path:
+    found = checkpoints.complete(run / "checkpoints")
+    if not found:
+        raise InputError(f"{run}: no checkpoint in it; give weights with --checkpoint")
+    return found[-1]
