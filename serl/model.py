@@ -1,6 +1,7 @@
 """Load a policy and its tokenizer: the embedded model, a pip package's GGUF, or a Hugging Face folder.
 
-Nothing is downloaded silently: a name is only looked up in the local Hugging Face cache unless
+A folder may hold an adapter and name the model it belongs to, as the checkpoints of a run with adapters do (see
+`serl.lora`). Nothing is downloaded silently: a name is only looked up in the local Hugging Face cache unless
 `SERL_ALLOW_DOWNLOAD=1` is set.
 """
 
@@ -9,26 +10,61 @@ import importlib.util
 import os
 from pathlib import Path
 
+from serl import lora as adapters
+from serl.config import LoraConfig
 from serl.errors import InputError
 
 EMBEDDED = Path(__file__).parent / "assets" / "warm_start"
 
 
-def load(path: str, dtype: str):
-    """(model, tokenizer) in `dtype`, on the GPU if there is one; InputError says what is wrong."""
+def load(path: str, dtype: str, lora: LoraConfig = LoraConfig(), seed: int = 0):
+    """(model, tokenizer) in `dtype`, on the GPU if there is one; InputError says what is wrong.
+
+    With `lora.rank` only an adapter is trainable: the one that `path` holds, or else a new one, random by `seed`.
+    Without, the adapter that `path` holds is added to the weights of its model.
+    """
     import torch
 
-    source, gguf = resolve(path)
+    own = path if adapters.is_adapter(path) else None
+    base = path if own is None else adapters.base_of(own)
+    source, gguf = resolve(base)
     options = {"dtype": getattr(torch, dtype), "attn_implementation": "sdpa"}
-    model, tokenizer = _read(path, source, gguf, options)
+    model, tokenizer = _read(base, source, gguf, options)
     if tokenizer.eos_token_id is None:
-        raise InputError(f"model {path}: its tokenizer names no end token (eos_token)")
+        raise InputError(f"model {base}: its tokenizer names no end token (eos_token)")
+    if own is not None and not lora.rank:
+        adapters.merge(model, own)
+    elif own is not None:
+        adapters.attach(model, own, lora)
+    elif lora.rank:
+        adapters.add(model, lora, base, seed)
     for parameter in model.parameters():
+        if lora.rank and parameter.requires_grad:
+            parameter.data = parameter.data.float()  # small updates would vanish in 16-bit weights
         # Weights read from a file lie there at any offset, and matrix products round by the alignment of their
         # operands: in memory of their own, a resumed run repeats the numbers of one that was never stopped.
         parameter.data = parameter.data.clone()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device), tokenizer
+
+
+class Snapshot:
+    """A copy of a policy without gradients: all of it, or, with adapters, of these; it shares what is never trained."""
+
+    def __init__(self, policy) -> None:
+        frozen = {id(weight): weight for weight in policy.parameters() if not weight.requires_grad}
+        self.model = copy.deepcopy(policy, dict(frozen)).requires_grad_(False).eval()
+        self._own = {name for name, weight in self.model.state_dict(keep_vars=True).items() if id(weight) not in frozen}
+
+    def state_dict(self) -> dict:
+        """What it does not share, for a checkpoint."""
+        return {name: value for name, value in self.model.state_dict().items() if name in self._own}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Take over a `state_dict` of a snapshot of the same kind of policy."""
+        if state.keys() != self._own:
+            raise ValueError(f"a state of {len(state)} tensors for a snapshot of {len(self._own)}")
+        self.model.load_state_dict(state, strict=False)
 
 
 def untrained(model, seed: int):

@@ -106,6 +106,13 @@ class Rows:
             self.memory.used += ids_BQ.shape[1]
         return output.logits
 
+    def hidden(self, ids_BQ: torch.Tensor, position_BQ: torch.Tensor) -> torch.Tensor:
+        """What the head makes these logits of, [B, Q, D]; for rows without memory."""
+        model = self.prompts.model
+        with _attention(model):
+            return model.base_model(input_ids=ids_BQ, position_ids=position_BQ, use_cache=False,
+                                    shared_rows=self).last_hidden_state
+
     def attend(self, layer: int, query_BHQD: torch.Tensor, key_BKQD: torch.Tensor, value_BKQD: torch.Tensor,
                scaling: float) -> torch.Tensor:
         """Attention of new tokens to their prompt and their row, [B, H, Q, D]."""

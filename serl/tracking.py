@@ -35,7 +35,7 @@ from serl.errors import InputError
 from serl.io import atomic_write_text, write_jsonl
 
 PACKAGES = (
-    *("serl", "torch", "transformers", "tokenizers", "sentence-transformers", "faiss-cpu", "faiss-gpu"),
+    *("serl", "torch", "transformers", "peft", "tokenizers", "sentence-transformers", "faiss-cpu", "faiss-gpu"),
     *("sqlglot", "numpy", "deepspeed", "vllm", "wandb"),
 )
 

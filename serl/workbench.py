@@ -1,12 +1,11 @@
 """What a run works with: config, model, tokenizer, environment, sandbox and prepared questions."""
 
-import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from serl import lora, shared_prefix
 from serl import model as models
-from serl import shared_prefix
 from serl.agent.env import Environment
 from serl.config import Config
 from serl.generate.hf import HFGenerator
@@ -33,15 +32,19 @@ class Workbench:
         return HFGenerator(self.model, self.env.token_bytes, models.eos_ids(self.model, self.tokenizer),
                            self.config.seed, batch_size, self.config.model.shared_prefix)
 
-    def frozen_copy(self):
-        """The model as it is now, without gradients."""
-        return copy.deepcopy(self.model).requires_grad_(False).eval()
+    def reference(self) -> models.Snapshot:
+        """The policy that a run starts from, for the KL term: the model as it is now, with a new adapter off."""
+        start = models.Snapshot(self.model)
+        if self.config.model.lora.rank and not lora.is_adapter(self.config.model.path):
+            start.model.disable_adapters()
+        return start
 
 
 @contextmanager
 def open_workbench(config: Config, model_path: str | None = None) -> Iterator[Workbench]:
     """Load the model (`model_path`, else the config's), start the sandbox, close it at the end."""
-    model, tokenizer = models.load(model_path or config.model.path, config.model.dtype)
+    model, tokenizer = models.load(model_path or config.model.path, config.model.dtype, config.model.lora,
+                                   config.seed)
     with workbench_of(config, model, tokenizer) as bench:
         yield bench
 

@@ -9,6 +9,7 @@ from serl.config.options import (
     EvalConfig,
     GroundingOptions,
     HindsightConfig,
+    LoraConfig,
     ModelConfig,
     RolloutConfig,
     SftConfig,
@@ -18,6 +19,6 @@ from serl.config.options import (
     TrainConfig,
 )
 
-__all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "ModelConfig",
-           "RolloutConfig", "SftConfig", "SqlConfig", "TeacherConfig", "TrackingConfig", "TrainConfig",
+__all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "LoraConfig",
+           "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeacherConfig", "TrackingConfig", "TrainConfig",
            "WordingConfig", "load_config", "to_dict", "validate"]

@@ -15,7 +15,8 @@ from pathlib import Path
 import yaml
 
 from serl.config.hindsight import LEVELS, check_level, check_wording
-from serl.config.options import Config, TrainConfig
+from serl.config.options import Config
+from serl.config.rules import check_distillation, check_lora, check_loss
 from serl.errors import InputError
 from serl.select import SELECTORS
 
@@ -38,7 +39,8 @@ CHOICES = {
     "hindsight.sign_scope": ("both", "negative", "positive"),
     "hindsight.mask": ("action", "sql_only", "final_only", "all", "none"),
     "hindsight.teacher.mode": ("periodic", "ema", "frozen", "live"),
-    "train.loss": ("grpo", "dapo", "dr_grpo", "gspo", "cispo"),
+    "train.loss": ("grpo", "dapo", "dr_grpo", "gspo", "cispo", "distillation", "sdpo"),
+    "train.distill_over": ("vocabulary", "topk", "sampled"),
     "train.tis": ("off", "token", "sequence", "mask"),
     "train.reduction": ("token_mean", "seq_sum", "seq_mean"),
     "sft.schedule": ("cosine", "constant"),
@@ -54,6 +56,7 @@ RANGES = {
     "data.max_train": (1, None),
     "data.max_eval": (1, None),
     "model.max_length": (1, None),
+    "model.lora.rank": (0, None),
     "grounding.budget": (1, None),
     "grounding.max_values_per_column": (1, None),
     "agent.max_turns": (1, None),
@@ -90,6 +93,8 @@ RANGES = {
     "train.advantage_eps": (0.0, None),
     "sft.lr": (0.0, None),
     "train.updates_per_batch": (1, None),
+    "train.refill": (0, None),
+    "train.distill_k": (1, None),
     "train.micro_tokens": (1, None),
     "train.save_every": (1, None),
     "train.keep": (1, None),
@@ -101,9 +106,6 @@ RANGES = {
     "eval.untrained": (0, None),
     "eval.batch_size": (1, None),
 }
-
-# The reduction that a loss is defined by; grpo goes with any.
-REDUCTIONS = {"dapo": "token_mean", "cispo": "token_mean", "dr_grpo": "seq_sum", "gspo": "seq_mean"}
 
 
 def load_config(path: Path | str | None, overrides: list[tuple[str, str]] = ()) -> Config:
@@ -157,19 +159,10 @@ def validate(config: Config) -> None:
             raise InputError(f"config: {dotted} is {_get(config, dotted)}; it must be above 0")
     check_level(config.hindsight.level, config.hindsight.allow_gold)
     check_wording(config.hindsight.wording)
-    _validate_loss(config.train)
+    check_lora(config.model)
+    check_loss(config.train)
+    check_distillation(config)
     _validate_schedule(config)
-
-
-def _validate_loss(train: TrainConfig) -> None:
-    needed = REDUCTIONS.get(train.loss, train.reduction)
-    if train.reduction != needed:
-        raise InputError(f"config: train.loss {train.loss} needs train.reduction {needed}, not {train.reduction}")
-    if train.dual_clip is not None and not train.dual_clip > 1:
-        raise InputError(f"config: train.dual_clip is {train.dual_clip}; it must be above 1")
-    if train.dual_clip is not None and train.loss == "cispo":
-        raise InputError("config: train.dual_clip has nothing to bound in cispo, whose weights are clipped on both "
-                         "signs; leave it null")
 
 
 def _validate_schedule(config: Config) -> None:

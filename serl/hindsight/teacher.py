@@ -4,13 +4,14 @@
     ema       θ_T ← d θ_T + (1 − d) θ_S after every update
     frozen    the starting policy
     live      the student itself: no copy, one forward less to keep in memory
-"""
 
-import copy
+With adapters, what is copied, blended and saved are these: the frozen weights are the student's own.
+"""
 
 import torch
 
 from serl.config import TeacherConfig
+from serl.model import Snapshot
 
 
 class Teacher:
@@ -19,9 +20,8 @@ class Teacher:
     def __init__(self, student: torch.nn.Module, config: TeacherConfig) -> None:
         self.config = config
         self.updates_behind = 0
-        self.model = student if config.mode == "live" else copy.deepcopy(student)
-        if config.mode != "live":
-            self.model.requires_grad_(False).eval()
+        self._copy = None if config.mode == "live" else Snapshot(student)
+        self.model = student if self._copy is None else self._copy.model
 
     def after_update(self, student: torch.nn.Module, update: int) -> None:
         """Called with the number of updates done so far, after each of them."""
@@ -37,16 +37,17 @@ class Teacher:
     def _blend(self, student: torch.nn.Module, keep: float) -> None:
         # parameters(), not state_dict(): it names a tied embedding once, so that it moves once.
         for own, value in zip(self.model.parameters(), student.parameters()):
-            own.lerp_(value.to(own), 1.0 - keep) if keep else own.copy_(value)
+            if own is not value:
+                own.lerp_(value.to(own), 1.0 - keep) if keep else own.copy_(value)
         for own, value in zip(self.model.buffers(), student.buffers()):
             own.copy_(value)
 
     def state_dict(self) -> dict:
         """Weights (none for `live`) and the lag, for a checkpoint."""
-        weights = None if self.config.mode == "live" else self.model.state_dict()
+        weights = None if self._copy is None else self._copy.state_dict()
         return {"weights": weights, "updates_behind": self.updates_behind}
 
     def load_state_dict(self, state: dict) -> None:
         self.updates_behind = state["updates_behind"]
-        if state["weights"] is not None:
-            self.model.load_state_dict(state["weights"])
+        if self._copy is not None:
+            self._copy.load_state_dict(state["weights"])

@@ -1,5 +1,7 @@
 """Checkpoints: a Hugging Face folder that `transformers` opens directly, plus `state.pt` to resume.
 
+Of a model with adapters only these are written, as peft does it; `serl.model.load` finds the weights beside them.
+
 A checkpoint is written into a hidden folder, synced, and renamed into place: a folder named `step_000010` is
 complete. The last `keep` stay.
 """
@@ -11,6 +13,7 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from serl import lora
 from serl.errors import InputError
 
 STATE = "state.pt"
@@ -36,8 +39,11 @@ def save(folder: Path, step: int, model, tokenizer, state: dict, keep: int) -> P
 
 
 def save_model(folder: Path, model, tokenizer) -> None:
-    """Weights, config and tokenizer as `from_pretrained` reads them."""
-    model.save_pretrained(folder)
+    """Weights, config and tokenizer as `from_pretrained` reads them; of a model with adapters, only these."""
+    if lora.has_adapter(model):
+        lora.save(model, folder)
+    else:
+        model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 

@@ -1,7 +1,7 @@
 """The PyTorch engine: one process, one model, AdamW.
 
 It knows nothing of RL: it takes losses that already carry their denominator, adds their gradients up, clips
-and steps. Other engines stand behind the same four methods.
+and steps. Other engines stand behind the same methods.
 """
 
 import math
@@ -52,6 +52,10 @@ class TorchEngine:
                                             {"params": plain, "weight_decay": 0.0}],
                                            lr=lr, betas=(0.9, 0.95))
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, schedule)
+
+    def over_ranks(self, value: float) -> float:
+        """The sum of a number that each rank has of its part of the batch: here there is one rank."""
+        return value
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)

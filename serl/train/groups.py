@@ -1,11 +1,30 @@
-"""Which questions can teach: a group whose rewards are all equal has A = 0 for each of its trajectories.
+"""Which questions can teach, and more of them in place of those that cannot.
 
-DAPO's dynamic sampling (arXiv 2503.14476, section 3.2) samples on until every group of the batch has a signal; there
-rewards are right or wrong, and its condition is 0 < right < G. Here rewards have several levels, so any difference
-within the group is a signal.
+A group whose rewards are all equal has A = 0 for each of its trajectories: it has no signal. DAPO's dynamic sampling
+(arXiv 2503.14476, section 3.2) samples on until every group of the batch has one; there rewards are right or wrong, and
+its condition is 0 < right < G. Here rewards have several levels, so any difference within the group is a signal.
+Deviations: a refill asks exactly as many questions as groups are missing, so that no signal is thrown away, and there
+are at most `train.refill` of them: after that the step learns from what there is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from serl.task import Question
+from serl.train.samples import Sample
+
+
+@dataclass(frozen=True)
+class Group:
+    """A question and its trajectories."""
+
+    question: Question
+    samples: list[Sample]
+
+    @property
+    def signal(self) -> bool:
+        """Whether its trajectories' rewards differ."""
+        return has_signal([sample.reward and sample.reward.total for sample in self.samples])
 
 
 def has_signal(rewards_G: Sequence[float | None]) -> bool:
@@ -18,6 +37,15 @@ def has_signal(rewards_G: Sequence[float | None]) -> bool:
     return bool(scored) and max(scored) != min(scored)
 
 
-def groups_with_signal(groups: Sequence[Sequence[float | None]]) -> list[int]:
-    """Places of the groups that have a signal."""
-    return [place for place, rewards_G in enumerate(groups) if has_signal(rewards_G)]
+def fill(ask: Callable[[int], list[Group]], wanted: int, refill: int) -> tuple[list[Group], list[Group], int]:
+    """Groups to learn from, groups that were sampled for nothing, and the rounds of refill.
+
+    `ask(count)` gives the groups of so many further questions. It is called until `wanted` groups have a signal, at
+    most `refill` times after the first. Without a refill there is nothing to replace: every group stays in the batch.
+    """
+    groups, rounds = ask(wanted), 0
+    while rounds < refill and (missing := wanted - sum(group.signal for group in groups)):
+        groups = groups + ask(missing)
+        rounds += 1
+    dropped = [group for group in groups if refill and not group.signal]
+    return [group for group in groups if not refill or group.signal], dropped, rounds

@@ -12,14 +12,18 @@ from serl.train.samples import Sample
 
 
 def rollout_metrics(samples: Sequence[Sample], group_size: int) -> dict[str, float]:
-    """Rewards, correctness, groups without a signal, lengths."""
+    """Rewards, correctness, groups without a signal (all right, all wrong, or not scored at all), lengths."""
     rewards = [sample.reward.total for sample in samples if sample.reward is not None]
     groups = [samples[i: i + group_size] for i in range(0, len(samples), group_size)]
+    alike = [[s.reward.correct for s in group if s.reward is not None] for group in groups
+             if all(s.advantage == 0.0 for s in group)]
     return {
         "reward/mean": fmean(rewards) if rewards else 0.0,
         "reward/std": torch.tensor(rewards).std(correction=0).item() if rewards else 0.0,
         "ex/train": fmean(sample.reward.correct for sample in samples if sample.reward) if rewards else 0.0,
-        "groups/zero_variance": fmean(all(s.advantage == 0.0 for s in group) for group in groups),
+        "groups/zero_variance": len(alike) / len(groups),
+        "groups/all_right": sum(bool(correct) and all(correct) for correct in alike) / len(groups),
+        "groups/all_wrong": sum(bool(correct) and not any(correct) for correct in alike) / len(groups),
         "infrastructure": float(len(samples) - len(rewards)),
         "tokens/sampled": float(sum(sample.trajectory.loss_tokens for sample in samples)),
         "turns/mean": fmean(len(sample.trajectory.turns) for sample in samples),

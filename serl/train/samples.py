@@ -4,15 +4,15 @@ All per-token tensors are aligned to `trajectory.token_ids`: entry i belongs to 
 NaN log-probs and weight 1.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
 
 from serl.agent.trajectory import Trajectory
 from serl.config import Config, HindsightConfig
-from serl.hindsight.branches import branches
-from serl.hindsight.context import Hindsight, teacher_input
+from serl.hindsight.branches import Branch, branches
+from serl.hindsight.context import Encode, Hindsight, teacher_input
 from serl.hindsight.credit.sources import surprisal
 from serl.hindsight.facts import NOTHING, Known
 from serl.hindsight.gaps import hindsight_only, teacher_student
@@ -95,7 +95,7 @@ def add_reference(model, samples: Sequence[Sample], config: Config) -> list[Samp
     return [replace(sample, reference=logp) for sample, logp in zip(samples, score_samples(model, samples, config))]
 
 
-def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[int]], lam: float, config: Config
+def add_teacher(model, samples: Sequence[Sample], encode: Encode, lam: float, config: Config
                 ) -> tuple[list[Sample], int]:
     """Samples with the teacher's log-probs, and how many turns with SQL got no hindsight for want of room.
 
@@ -104,12 +104,8 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
     """
     if lam == 0.0:
         return list(samples), 0
-    asked = [(index, sample.trajectory, sample.known) for index, sample in enumerate(samples)
-             if sample.advantage != 0.0]
-    made, skipped = branches(asked, ContextOptions.of(config), encode, config.model.max_length)
-    # Every branch of a group begins with the prompt up to where the first turn's hindsight goes.
-    tails = [Tail(*teacher_input(trajectory, branch.turn, branch.hindsight), trajectory.turns[0].splice_at)
-             for branch in made for trajectory in [samples[branch.index].trajectory]]
+    made, tails, skipped = teacher_branches(samples, [i for i, sample in enumerate(samples) if sample.advantage != 0.0],
+                                            encode, config)
     scores = score(model, tails, config.train.micro_tokens, config.rollout.temperature, config.model.shared_prefix)
     teacher = [sample.teacher.clone() for sample in samples]
     has_hindsight = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
@@ -126,6 +122,17 @@ def add_teacher(model, samples: Sequence[Sample], encode: Callable[[str], list[i
     return [replace(sample, teacher=logp, unaided=plain, hindsights=tuple(texts),
                     hindsight_mask=mask & scope_mask(sample.trajectory, config.hindsight.mask))
             for sample, logp, plain, mask, texts in zip(samples, teacher, unaided, has_hindsight, read)], skipped
+
+
+def teacher_branches(samples: Sequence[Sample], chosen: Sequence[int], encode: Encode, config: Config
+                     ) -> tuple[list[Branch], list[Tail], int]:
+    """Every turn of the `chosen` samples that has hindsight, the teacher's input of each, and how many lacked room."""
+    made, skipped = branches([(index, samples[index].trajectory, samples[index].known) for index in chosen],
+                             ContextOptions.of(config), encode, config.model.max_length)
+    # Every branch of a group begins with the prompt up to where the first turn's hindsight goes.
+    tails = [Tail(*teacher_input(trajectory, branch.turn, branch.hindsight), trajectory.turns[0].splice_at)
+             for branch in made for trajectory in [samples[branch.index].trajectory]]
+    return made, tails, skipped
 
 
 def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightConfig) -> Sample:

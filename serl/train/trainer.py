@@ -4,8 +4,8 @@
     teacher's log-probs with hindsight, old policy's log-probs ─▶ weights ω
     loss(A·ω) ─▶ update ─▶ teacher follows ─▶ metrics, trajectories, checkpoint
 
-Everything random is a function of (seed, step, place in the batch, sample), so that a resumed run repeats exactly what
-an uninterrupted one would have done.
+Everything random is a function of (seed, step, place in the step, sample), and a checkpoint knows how many questions
+were drawn, so that a resumed run repeats exactly what an uninterrupted one would have done.
 """
 
 import time
@@ -17,6 +17,7 @@ from tqdm import tqdm
 
 from serl.agent.rollout import Job, RolloutResult, rollout
 from serl.config import TeacherConfig
+from serl.config.rules import DISTILLED
 from serl.errors import InputError
 from serl.evaluate.stage import evaluate_stage
 from serl.hindsight.context import frame
@@ -29,12 +30,14 @@ from serl.hindsight.teacher_only import GoldAnswer
 from serl.reward.panel import reward
 from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
-from serl.train import checkpoint
+from serl.train import checkpoint, states
 from serl.train.advantages import group_advantages
 from serl.train.credit.evidence import add_evidence
 from serl.train.credit.watch import Watch
 from serl.train.diagnose import choose, contexts_of, diagnose
+from serl.train.distill import distill
 from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
+from serl.train.groups import Group, fill
 from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
 from serl.train.records import record, teacher_rows
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
@@ -52,21 +55,24 @@ class Trainer:
         self.config = bench.config
         options = self.config.train
         self.train_split = bench.preparer.load_split(self.config.data.train_split, self.config.data.max_train)
-        self._has_teacher = self.config.hindsight.source == "teacher_gap"
+        hindsight = self.config.hindsight
+        self._has_teacher = hindsight.source == "teacher_gap"
         # Without a teacher to ask there is none to keep: a live one is the student itself.
-        followed = self.config.hindsight.teacher if self._has_teacher else TeacherConfig(mode="live")
-        self.teacher = Teacher(bench.model, followed)
-        self.reference = bench.frozen_copy() if options.kl_beta > 0.0 else None
+        self.teacher = Teacher(bench.model, hindsight.teacher if self._has_teacher else TeacherConfig(mode="live"))
+        self.reference = bench.reference() if options.kl_beta > 0.0 else None
         schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
         self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule)
         self.watch = Watch(self.config, bench.encode, bench.env.token_bytes.of)
-        hindsight = self.config.hindsight
-        if (self._has_teacher and hindsight.lambda0
-                and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None):
+        self.distilled = options.loss in DISTILLED
+        if self.distilled:
+            states.check(bench.model)
+        teaches = self._has_teacher and (self.distilled or hindsight.lambda0 > 0.0)
+        if teaches and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None:
             raise InputError(f"config: hindsight.budget {hindsight.budget} does not hold the frame of a "
                              "hindsight text; raise it, or set hindsight.lambda0 to 0 for plain GRPO")
         self.next_step = 0
+        self.asked = 0  # questions drawn so far, by which `question_order` goes on
         self.updates = 0  # calls of `update`, also those whose batch had no signal: λ and the teacher follow them
         self.checkpoints = Path(run.path) / "checkpoints"
 
@@ -88,58 +94,76 @@ class Trainer:
     def step(self, step: int) -> dict[str, float]:
         """One rollout batch and its update(s); returns the metrics."""
         clock = Clock()
-        options = self.config.rollout
-        with clock("time/prepare"):
-            order = question_order(len(self.train_split), self.config.seed,
-                                   step * options.questions, options.questions)
-            questions = self.bench.preparer.prepare(self.train_split, order)
-        with clock("time/rollout"):
-            result = self.roll_out(step, questions)
-        with clock("time/score"):
-            samples = self.judge(result, questions)
-        lam = lambda_at(self.updates, self.config.hindsight,
-                        self.config.train.steps * self.config.train.updates_per_batch)
-        metrics = {"hindsight/lambda": lam, "teacher/lag": float(self.teacher.updates_behind),
+        options = self.config.train
+        groups, dropped, rounds = self.gather(step, clock)
+        questions = [group.question for group in groups]
+        batch, discarded = ([sample for group in part for sample in group.samples] for part in (groups, dropped))
+        # Token weights play no part where the teacher is imitated: `distill` asks it itself.
+        lam = 0.0 if self.distilled else lambda_at(self.updates, self.config.hindsight,
+                                                   options.steps * options.updates_per_batch)
+        if self.reference is not None:
+            with clock("time/score"):
+                batch = add_reference(self.reference.model, batch, self.config)
+        metrics = {"groups/refill_rounds": float(rounds), "groups/discarded": float(len(discarded)),
+                   "hindsight/lambda": lam, "teacher/lag": float(self.teacher.updates_behind),
                    "teacher/own_bytes": float(own_bytes(self.teacher.model, self.bench.model))}
         with clock("time/teacher"), peak_memory(self.teacher.model, metrics, "teacher/peak_bytes"):
-            samples, skipped = self._add_credit(samples, questions, lam)
+            batch, skipped = self._add_credit(batch, questions, lam)
         metrics["hindsight/skipped_turns"] = skipped
         every = self.config.hindsight.diagnose_every
         if self._has_teacher and lam > 0.0 and every and step % every == 0:
             with clock("time/diagnose"):
-                metrics |= self._diagnose(samples, step)
+                metrics |= self._diagnose(batch, step)
         if self.watch.is_due(step, lam):
             with clock("time/gate"):
-                metrics |= self.watch.metrics(step, samples, questions, self.bench.model, self.teacher.model)
-        if self.config.train.score_first:
+                metrics |= self.watch.metrics(step, batch, questions, self.bench.model, self.teacher.model)
+        if options.score_first:
             with clock("time/score"):
-                samples = add_student(self.bench.model, samples, lam, self.config)
+                batch = add_student(self.bench.model, batch, lam, self.config)
         with clock("time/update"):
-            for _ in range(self.config.train.updates_per_batch):
-                loss, samples = update(self.engine, samples, lam, self.config)
+            for _ in range(options.updates_per_batch):
+                loss, batch = self._update(batch, lam)
                 metrics |= loss
                 self.updates += 1
                 self.teacher.after_update(self.bench.model, self.updates)
-        metrics |= rollout_metrics(samples, options.group_size) | mismatch_metrics(samples)
-        metrics |= hindsight_metrics(samples, self.bench.env.token_bytes.of, self.config.hindsight)
-        if self.config.hindsight.dump and lam > 0.0:
-            self.run.write_hindsight(step, teacher_rows(samples, step, options.group_size, self.config.hindsight.level,
-                                                        self.bench.env.token_bytes.of))
-        if self.config.train.save_trajectories:
-            self._record(step, samples, questions)
-        clock.seconds["time/rollout"] -= result.sql_seconds
-        return metrics | clock.seconds | {"time/sql": result.sql_seconds, "time/step": clock.total()}
+        metrics |= rollout_metrics([*batch, *discarded], self.config.rollout.group_size) | mismatch_metrics(batch)
+        metrics |= hindsight_metrics(batch, self.bench.env.token_bytes.of, self.config.hindsight)
+        if self.config.hindsight.dump and (lam > 0.0 or self.distilled):
+            self.run.write_hindsight(step, teacher_rows(batch, step, self.config.rollout.group_size,
+                                                        self.config.hindsight.level, self.bench.env.token_bytes.of))
+        if options.save_trajectories:
+            self._record(step, [*batch, *discarded], [*questions, *(group.question for group in dropped)])
+        clock.seconds["time/rollout"] -= clock.seconds["time/sql"]
+        return metrics | clock.seconds | {"time/step": clock.total()}
 
-    def roll_out(self, step: int, questions: Sequence[Question]) -> RolloutResult:
-        """Sample a group of trajectories for each question."""
-        # The place in the batch, not the question, names the stream: a question may come twice in one batch.
+    def gather(self, step: int, clock: "Clock") -> tuple[list[Group], list[Group], int]:
+        """The step's groups, those that others were sampled in place of, and the rounds of this (see `fill`)."""
+        start, size = self.asked, self.config.rollout.group_size
+
+        def ask(count: int) -> list[Group]:
+            with clock("time/prepare"):
+                order = question_order(len(self.train_split), self.config.seed, self.asked, count)
+                questions = self.bench.preparer.prepare(self.train_split, order)
+            with clock("time/rollout"):
+                result = self.roll_out(step, questions, self.asked - start)
+            clock.add("time/sql", result.sql_seconds)
+            self.asked += count
+            with clock("time/score"):
+                samples = self.judge(result, questions)
+            return [Group(question, samples[i * size: (i + 1) * size]) for i, question in enumerate(questions)]
+
+        return fill(ask, self.config.rollout.questions, self.config.train.refill)
+
+    def roll_out(self, step: int, questions: Sequence[Question], first: int = 0) -> RolloutResult:
+        """Sample a group of trajectories for each question; `first` is the first one's place in the step."""
+        # The place in the step, not the question, names the stream: a question may come twice in one step.
         jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, place, number))
-                for place, question in enumerate(questions) for number in range(self.config.rollout.group_size)]
+                for place, question in enumerate(questions, first) for number in range(self.config.rollout.group_size)]
         return rollout(self.bench.env, self.bench.generator(self.config.rollout.batch_size),
                        self.bench.sandbox, jobs, self.config.rollout.temperature)
 
     def judge(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
-        """Rewards and advantages, group by group; the KL reference's log-probs if there is one."""
+        """Rewards and advantages, group by group."""
         size, samples = self.config.rollout.group_size, []
         for number, question in enumerate(questions):
             group = result.trajectories[number * size: (number + 1) * size]
@@ -152,8 +176,6 @@ class Trainer:
                          [scored and scored.correct for scored in rewards],
                          GoldAnswer(question.example.gold_sql, question.gold))
             samples += [Sample.of(*row) for row in zip(group, rewards, advantages, known)]
-        if self.reference is not None:
-            samples = add_reference(self.reference, samples, self.config)
         return samples
 
     def _add_credit(self, samples: Sequence[Sample], questions: Sequence[Question], lam: float
@@ -166,8 +188,8 @@ class Trainer:
 
     def save(self) -> Path:
         """Write a checkpoint of everything that the next step depends on."""
-        state = {"next_step": self.next_step, "updates": self.updates, "engine": self.engine.state_dict(),
-                 "teacher": self.teacher.state_dict(),
+        state = {"next_step": self.next_step, "asked": self.asked, "updates": self.updates,
+                 "engine": self.engine.state_dict(), "teacher": self.teacher.state_dict(),
                  "reference": self.reference.state_dict() if self.reference is not None else None}
         return checkpoint.save(self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state,
                                self.config.train.keep)
@@ -175,10 +197,17 @@ class Trainer:
     def restore(self, state: dict) -> None:
         """Continue from a checkpoint's state; the model's weights were loaded from the same folder."""
         self.next_step, self.updates = state["next_step"], state["updates"]
+        # Checkpoints that were written before there was a refill do not say it: then each step drew the same number.
+        self.asked = state.get("asked", self.next_step * self.config.rollout.questions)
         self.engine.load_state_dict(state["engine"])
         self.teacher.load_state_dict(state["teacher"])
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
+
+    def _update(self, batch: Sequence[Sample], lam: float) -> tuple[dict[str, float], list[Sample]]:
+        if self.distilled:
+            return distill(self.engine, self.teacher.model, batch, self.bench.encode, self.config)
+        return update(self.engine, batch, lam, self.config)
 
     def _probe(self) -> dict[str, float]:
         """`eval/seen` and `eval/unseen`, points of the learning curve: greedy accuracy on a fixed sample."""
@@ -210,7 +239,10 @@ class Clock:
     def __call__(self, name: str):
         start = time.perf_counter()
         yield
-        self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+        self.add(name, time.perf_counter() - start)
+
+    def add(self, name: str, seconds: float) -> None:
+        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
 
     def total(self) -> float:
         return time.perf_counter() - self.start

@@ -20,11 +20,11 @@ OPTIONAL = ("clipped_dual", "kl_ref", "tis_weight", "tis_limited")
 
 
 def denominator(samples: Sequence[Sample], reduction: str) -> float:
-    """Z of the whole optimizer batch: its loss tokens, or its trajectories. Infrastructure failures are out."""
+    """Z of these samples: their loss tokens, or their number. Infrastructure failures are out."""
     scored = [sample for sample in samples if sample.reward is not None]
     if reduction in ("seq_sum", "seq_mean"):
-        return float(max(1, len(scored)))
-    return float(max(1, sum(sample.trajectory.loss_tokens for sample in scored)))
+        return float(len(scored))
+    return float(sum(sample.trajectory.loss_tokens for sample in scored))
 
 
 def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: Config
@@ -32,13 +32,14 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
     """Apply one optimizer step; returns loss, gradient norm and ratio diagnostics, and the samples.
 
     A trajectory with A = 0 has no gradient of the surrogate, so it is only encoded when there is a KL term.
-    It counts in Z all the same. A batch without any gradient leaves weights and optimizer as they are.
+    It counts in Z all the same. A batch without any gradient leaves weights and optimizer as they are. With several
+    ranks, Z and whether there is a gradient are those of all parts of the batch: every rank takes the same steps.
 
     Samples whose old log-probs are not known yet get them from this forward: before the update, the current
     policy is the old one. They come back with these log-probs and their ω, for the next pass over the batch.
     """
     options, samples = config.train, list(samples)
-    total = denominator(samples, options.reduction)
+    total = max(1.0, engine.over_ranks(denominator(samples, options.reduction)))
     active = [index for index, sample in enumerate(samples)
               if sample.reward is not None and (sample.advantage != 0.0 or options.kl_beta > 0.0)]
     engine.model.train()
@@ -55,7 +56,7 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
             tokens += sample.trajectory.loss_tokens
         for name, value in {"loss": loss.detach(), **metrics}.items():
             sums[name] = sums.get(name, 0.0) + float(value)
-    grad_norm = engine.step() if active else 0.0
+    grad_norm = engine.step() if engine.over_ranks(len(active)) else 0.0
     per_token = {name: sums.get(key, 0.0) / max(1, tokens) for key, name in TOKEN_MEANS.items()
                  if key in sums or key not in OPTIONAL}
     return {"loss": sums.get("loss", 0.0), "grad_norm": grad_norm, "lr": engine.lr, **per_token}, samples

@@ -67,9 +67,9 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
 
 def _starting_model(config: Config, newest: Path | None):
     if newest is not None:
-        return models.load(str(newest), config.model.dtype)
+        return models.load(str(newest), config.model.dtype, config.model.lora, config.seed)
     if config.model.path != SCRATCH:
-        return models.load(config.model.path, config.model.dtype)
+        return models.load(config.model.path, config.model.dtype, config.model.lora, config.seed)
     tokenizer = embedded.make_tokenizer(_texts(config))
     return embedded.make_model(tokenizer, config.seed), tokenizer
 

@@ -28,6 +28,26 @@ from serl.errors import InputError
     ({"hindsight.warmup_updates": -1}, "hindsight.warmup_updates is -1; it must be at least 0"),
     ({"hindsight.schedule": "fraction", "hindsight.decay_fraction": 0.1, "hindsight.warmup_updates": 3},
      "hindsight.decay_fraction 0.1 of 30 updates leaves nothing after hindsight.warmup_updates 3"),
+    ({"train.refill": -1}, "train.refill is -1; it must be at least 0"),
+    ({"train.loss": "distillation", "train.reduction": "seq_mean"},
+     "train.loss distillation needs train.reduction token_mean or seq_sum, not seq_mean"),
+    ({"train.loss": "sdpo", "train.refill": 1}, "train.refill plays no part in train.loss sdpo.*leave it 0"),
+    ({"train.loss": "sdpo", "train.kl_beta": 0.1}, "train.kl_beta plays no part in train.loss sdpo"),
+    ({"train.loss": "distillation", "train.tis": "token"}, "train.tis plays no part in train.loss distillation"),
+    ({"train.loss": "distillation", "train.dual_clip": 3}, "train.dual_clip plays no part.*leave it null"),
+    ({"train.loss": "distillation", "hindsight.gap": "hindsight_only"}, "hindsight.gap plays no part"),
+    ({"train.loss": "distillation", "hindsight.map": "tanh"}, "hindsight.map plays no part"),
+    ({"train.loss": "sdpo", "hindsight.mask": "none"}, "hindsight.mask none leaves train.loss sdpo no token"),
+    ({"train.loss": "distillation", "train.distill_over": "sampled"}, "sampled .* goes only with train.loss sdpo"),
+    ({"train.loss": "sdpo", "train.distill_over": "sampled", "train.sdpo_symmetric": "true"}, "sdpo_symmetric false"),
+    ({"train.distill_over": "sampled"}, "sampled .* goes only with train.loss sdpo"),
+    ({"train.distill_over": "all"}, "train.distill_over is 'all'; choose one of vocabulary, topk, sampled"),
+    ({"train.distill_k": 0}, "train.distill_k is 0; it must be at least 1"),
+    ({"model.lora.rank": -1}, "model.lora.rank is -1; it must be at least 0"),
+    ({"model.lora.rank": 8, "model.lora.dropout": 0.1}, "model.lora.dropout is 0.1; it must be 0"),
+    ({"model.lora.alpha": 0}, "model.lora.alpha is 0.0; it must be above 0"),
+    ({"model.lora.rank": 8, "model.lora.targets": "[]"}, "model.lora.targets is empty"),
+    ({"model.lora.rank": 8, "model.path": "scratch"}, "model.path scratch has no weights to adapt"),
 ])
 def test_wrong_options_are_named(overrides, message):
     with pytest.raises(InputError, match=message):
@@ -41,6 +61,10 @@ def test_wrong_options_are_named(overrides, message):
     {"train.loss": "cispo", "train.tis": "mask"},
     {"hindsight.schedule": "fraction", "hindsight.warmup_updates": 3},
     {"hindsight.schedule": "fraction", "train.steps": 0},
+    {"train.loss": "distillation", "train.distill_over": "topk", "hindsight.mask": "all"},
+    {"train.loss": "sdpo", "train.distill_over": "sampled", "train.reduction": "seq_sum"},
+    {"train.loss": "dapo", "train.refill": 3, "train.kl_beta": 0.01},
+    {"model.lora.rank": 8, "model.lora.targets": "[q_proj, v_proj]"},
 ])
 def test_combinations_that_make_sense_load(overrides):
     load_config(None, [(key, str(value)) for key, value in overrides.items()])

@@ -99,6 +99,41 @@ def test_the_default_is_bit_for_bit_the_published_loss_with_its_weights(model, o
     assert 0 < sums["clipped"] < mask.sum()
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_where_hindsight_may_change_nothing_value_and_gradient_are_the_plain_losss_bit_for_bit(
+        model, old_model, encode, loss):
+    options = {"loss": loss, "reduction": LOSSES[loss], "clip_low": 0.2, "clip_high": 0.2}
+    usual = config_of(**options)
+    plain, sums = gradient(model, add_student(old_model, make_samples(), 0.0, usual), usual)
+    mute = make_samples()
+    for sample in mute:
+        for turn in sample.trajectory.turns:
+            turn.outcome = None
+    for hindsight, lam, samples in (({}, 0.0, make_samples()), ({"eps_low": 0.0, "eps_high": 0.0}, 0.5, make_samples()),
+                                    ({"mask": "none"}, 0.5, make_samples()), ({}, 0.5, mute)):
+        config = config_of(hindsight, **options)
+        samples, _ = add_teacher(old_model, samples, encode, lam, config)
+        own, other = gradient(model, add_student(old_model, samples, lam, config), config, lam=lam)
+        assert torch.equal(own, plain) and other == sums
+    samples, _ = add_teacher(old_model, make_samples(), encode, 0.5, usual)
+    moved, _ = gradient(model, add_student(old_model, samples, 0.5, usual), usual, lam=0.5)
+    assert not torch.equal(moved, plain), "and elsewhere it does change them"
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_gradient_holds_the_weights_constant_and_none_reaches_the_teacher(model, encode, loss):
+    """A live teacher, and old log-probs from the update's own forward: Δ depends on the weights twice over."""
+    config = config_of(loss=loss, reduction=LOSSES[loss])
+    samples, _ = add_teacher(model, make_samples(), encode, 0.5, config)
+    own, _ = gradient(model, samples, config, lam=0.5)
+    fixed = add_student(model, samples, 0.5, config)
+    assert any(sample.weight.ne(1).any() for sample in fixed)
+    assert not any(tensor.requires_grad for sample in fixed for tensor in (sample.teacher, sample.weight))
+    constant = [replace(sample, teacher=torch.full_like(sample.teacher, math.nan)) for sample in fixed]
+    expected, _ = gradient(model, constant, config, lam=0.5)
+    torch.testing.assert_close(own, expected, rtol=1e-4, atol=1e-6 * expected.abs().max().item())
+
+
 @pytest.mark.parametrize("tis", ["off", "token", "sequence", "mask"])
 @pytest.mark.parametrize("loss", LOSSES)
 def test_gradients_and_sums_do_not_depend_on_micro_batches(model, old_model, loss, tis):
@@ -157,6 +192,7 @@ def test_an_update_reports_clipping_and_mismatch_also_when_there_is_nothing_to_l
     engine = TorchEngine(model, 0.0, 0.0, 1.0, lambda step: 1.0)
     metrics, _ = update(engine, make_samples(), 0.0, config_of(tis="token", dual_clip=3.0))
     empty, _ = update(engine, [replace(sample, advantage=0.0) for sample in make_samples()], 0.0, config_of())
+    assert update(engine, [], 0.0, config_of())[0] == empty, "as after a refill that found no signal"
     assert set(metrics) - set(empty) == {"ratio/clip_dual", "tis/weight_mean", "tis/limited"}
     assert metrics["mismatch/k3"] > 0 and metrics["ratio/clip_fraction"] == 0
     assert all(value == 0 for value in empty.values())

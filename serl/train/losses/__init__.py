@@ -14,12 +14,13 @@ from serl.train.losses.distillation import distillation_loss, topk_distillation_
 from serl.train.losses.dr_grpo import dr_grpo_loss
 from serl.train.losses.grpo import grpo_loss
 from serl.train.losses.gspo import gspo_loss
+from serl.train.losses.imitation import imitation_loss
 from serl.train.losses.importance import sampler_correction
 from serl.train.losses.kl import k3_loss
 from serl.train.losses.policy import policy_loss
 from serl.train.losses.rows import row_share, row_sum
 from serl.train.losses.sdpo import sdpo_advantage, sdpo_loss, topk_sdpo_loss
 
-__all__ = ["cispo_loss", "dapo_loss", "distillation_loss", "dr_grpo_loss", "grpo_loss", "gspo_loss", "k3_loss",
-           "policy_loss", "row_share", "row_sum", "sampler_correction", "sdpo_advantage", "sdpo_loss",
+__all__ = ["cispo_loss", "dapo_loss", "distillation_loss", "dr_grpo_loss", "grpo_loss", "gspo_loss", "imitation_loss",
+           "k3_loss", "policy_loss", "row_share", "row_sum", "sampler_correction", "sdpo_advantage", "sdpo_loss",
            "topk_distillation_loss", "topk_sdpo_loss"]

@@ -6,7 +6,8 @@ A baseline for ablation: the same teacher and the same tokens as SERL, but its d
 weight, and no reward decides the direction. The states come from the student's own rollouts, and no gradient goes
 through their sampling (as in GKD). `full` sums over the vocabulary; `topk` over the teacher's k likeliest tokens and
 the rest as one bucket, which bounds the full KL from below (see `divergence.py`). Logits come divided by the sampling
-temperature. Rows without a teacher are left out by the mask. Eq. 6 is a plain sum; Z and the mask are the caller's.
+temperature. Rows without a teacher are left out by the mask. Eq. 6 is a plain sum; Z and the mask are the caller's (see
+`serl.train.distill`).
 """
 
 import torch

@@ -40,7 +40,7 @@ def bench(minibird, tmp_path_factory) -> Workbench:
 class Played(Trainer):
     """A trainer whose policy answers with gold, with gold of another column list, or not at all."""
 
-    def roll_out(self, step, questions):
+    def roll_out(self, step, questions, first=0):
         trajectories = []
         for question in questions:
             gold = question.example.gold_sql

@@ -1,6 +1,7 @@
 """The papers' objectives as loops over Python floats, negated into losses.
 
 `x` is the current policy's log-probs, `x0` those inside a stop-gradient: finite differences move x and leave x0.
+`c` is the sampler's correction, a constant factor of a token's term; without it, 1.
 """
 
 from math import exp, log
@@ -16,33 +17,38 @@ def surrogate(ratio, advantage, low, high, dual=None):
     return max(value, dual * advantage) if dual is not None and advantage < 0 else value
 
 
-def grpo(rows, x, low=0.2, high=0.2, dual=None):
+def ones(rows):
+    return [[1.0] * len(row.logp) for row in rows]
+
+
+def grpo(rows, x, low=0.2, high=0.2, dual=None, c=None):
     """J = 1/G Σ_i 1/|o_i| Σ_t min(...)"""
     total = 0.0
-    for row, now in zip(rows, x):
+    for row, now, factor in zip(rows, x, c or ones(rows)):
         mean = 0.0
         for t in range(len(now)):
-            mean += surrogate(exp(now[t] - row.old[t]), row.advantage[t], low, high, dual) / len(now)
+            term = surrogate(exp(now[t] - row.old[t]), row.advantage[t], low, high, dual)
+            mean += factor[t] * term / len(now)
         total += mean
     return -total / len(rows)
 
 
-def dapo(rows, x, low=0.2, high=0.28, dual=None):
+def dapo(rows, x, low=0.2, high=0.28, dual=None, c=None):
     """J = 1/Σ|o_i| Σ_i Σ_t min(...)"""
     total = tokens = 0.0
-    for row, now in zip(rows, x):
+    for row, now, factor in zip(rows, x, c or ones(rows)):
         for t in range(len(now)):
-            total += surrogate(exp(now[t] - row.old[t]), row.advantage[t], low, high, dual)
+            total += factor[t] * surrogate(exp(now[t] - row.old[t]), row.advantage[t], low, high, dual)
             tokens += 1
     return -total / tokens
 
 
-def dr_grpo(rows, x, low=0.2, high=0.2, dual=None):
+def dr_grpo(rows, x, low=0.2, high=0.2, dual=None, c=None):
     """J = 1/G Σ_i Σ_t min(...)"""
     total = 0.0
-    for row, now in zip(rows, x):
+    for row, now, factor in zip(rows, x, c or ones(rows)):
         for t in range(len(now)):
-            total += surrogate(exp(now[t] - row.old[t]), row.advantage[t], low, high, dual)
+            total += factor[t] * surrogate(exp(now[t] - row.old[t]), row.advantage[t], low, high, dual)
     return -total / len(rows)
 
 
@@ -62,23 +68,23 @@ def gspo(rows, x, low, high):
     return -total / len(rows)
 
 
-def gspo_token(rows, x, x0, low, high, dual=None):
+def gspo_token(rows, x, x0, low, high, dual=None, c=None):
     """J = 1/G Σ_i 1/|y_i| Σ_t min(s_it A_it, clip(s_it) A_it),  s_it = sg[s_i] π/sg[π]"""
     total = 0.0
-    for row, now, frozen in zip(rows, x, x0):
+    for row, now, frozen, factor in zip(rows, x, x0, c or ones(rows)):
         fixed = sequence_ratio(frozen, row.old)
         for t in range(len(now)):
             ratio = fixed * exp(now[t]) / exp(frozen[t])
-            total += surrogate(ratio, row.advantage[t], low, high, dual) / len(now)
+            total += factor[t] * surrogate(ratio, row.advantage[t], low, high, dual) / len(now)
     return -total / len(rows)
 
 
-def cispo(rows, x, x0, low, high):
+def cispo(rows, x, x0, low, high, c=None):
     """J = 1/Σ|o_i| Σ_i Σ_t sg[clip(r)] A log π"""
     total = tokens = 0.0
-    for row, now, frozen in zip(rows, x, x0):
+    for row, now, frozen, factor in zip(rows, x, x0, c or ones(rows)):
         for t in range(len(now)):
-            total += clip(exp(frozen[t] - row.old[t]), 1 - low, 1 + high) * row.advantage[t] * now[t]
+            total += factor[t] * clip(exp(frozen[t] - row.old[t]), 1 - low, 1 + high) * row.advantage[t] * now[t]
             tokens += 1
     return -total / tokens
 

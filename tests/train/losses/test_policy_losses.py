@@ -16,6 +16,7 @@ from serl.train.losses import (
     gspo_loss,
     policy_loss,
     row_share,
+    sampler_correction,
 )
 from tests.train.losses import reference
 from tests.train.losses.cases import Row, by_row, differences, flatten, gradient, random_rows
@@ -64,12 +65,12 @@ def test_dapo_agrees_with_the_loop(seed, dual):
 
 
 @settings(max_examples=20)
-@given(SEEDS)
-def test_dr_grpo_agrees_with_the_loop(seed):
+@given(SEEDS, st.sampled_from([None, 1.4]))
+def test_dr_grpo_agrees_with_the_loop(seed, dual):
     rows = random_rows(seed)
     flat = flatten(rows)
-    loss, _ = dr_grpo_loss(*flat.tokens, len(rows))
-    agrees(loss, flat, reference.dr_grpo(rows, logps(rows)), lambda x: reference.dr_grpo(rows, x))
+    loss, _ = dr_grpo_loss(*flat.tokens, len(rows), dual_clip=dual)
+    agrees(loss, flat, reference.dr_grpo(rows, logps(rows), dual=dual), lambda x: reference.dr_grpo(rows, x, dual=dual))
 
 
 @settings(max_examples=20)
@@ -101,6 +102,37 @@ def test_cispo_agrees_with_the_loop(seed, bounds):
     loss, _ = cispo_loss(*flat.tokens, tokens_of(rows), *bounds)
     agrees(loss, flat, reference.cispo(rows, logps(rows), logps(rows), *bounds),
            lambda x: reference.cispo(rows, x, logps(rows), *bounds))
+
+
+# For each loss: its options, Z, and its reference as a function of x, x0 and the correction c.
+CORRECTED = {
+    "grpo": ({"reduction": "seq_mean"}, len, lambda rows, x, x0, c: reference.grpo(rows, x, c=c)),
+    "grpo token_mean": ({}, tokens_of, lambda rows, x, x0, c: reference.dapo(rows, x, 0.2, 0.2, c=c)),
+    "grpo dual": ({"dual_clip": 1.4}, tokens_of, lambda rows, x, x0, c: reference.dapo(rows, x, 0.2, 0.2, 1.4, c)),
+    "dapo": ({}, tokens_of, lambda rows, x, x0, c: reference.dapo(rows, x, c=c)),
+    "dr_grpo": ({"reduction": "seq_sum"}, len, lambda rows, x, x0, c: reference.dr_grpo(rows, x, c=c)),
+    "gspo": ({"reduction": "seq_mean", "clip_low": 0.1, "clip_high": 0.1}, len,
+             lambda rows, x, x0, c: reference.gspo_token(rows, x, x0, 0.1, 0.1, c=c)),
+    "cispo": ({}, tokens_of, lambda rows, x, x0, c: reference.cispo(rows, x, x0, 1.0, 4.0, c)),
+}
+
+
+@pytest.mark.parametrize("mode", ["token", "sequence", "mask"])
+@pytest.mark.parametrize("name", CORRECTED)
+@settings(max_examples=6)
+@given(seed=SEEDS)
+def test_every_loss_with_every_correction_of_the_sampler_agrees_with_the_loop(name, mode, seed):
+    more, total, slow = CORRECTED[name]
+    options = TrainConfig(loss=name.split()[0], tis=mode, tis_cap=1.3, tis_floor=0.7, **more)
+    rows = random_rows(seed)
+    flat = flatten(rows)
+    factor, _ = sampler_correction(flat.old, flat.sampler, flat.mask, flat.row, mode, 1.3, 0.7)
+    share = (row_share(flat.mask, flat.row, torch.float64) if options.reduction == "seq_mean"
+             else torch.ones_like(flat.old))
+    loss, _ = policy_loss(options, *flat.tokens, flat.row, total(rows), share * factor)
+    weights = reference.correction(rows, mode, 1.3, 0.7)
+    assert any(value != 1.0 for row in weights for value in row)
+    agrees(loss, flat, slow(rows, logps(rows), logps(rows), weights), lambda x: slow(rows, x, logps(rows), weights))
 
 
 def one_row(ratios, advantages):

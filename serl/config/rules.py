@@ -1,0 +1,58 @@
+"""Rules between options: combinations that would say nothing, or not what they seem to say, are input errors."""
+
+from operator import attrgetter
+
+from serl.config.options import Config, ModelConfig, TrainConfig
+from serl.errors import InputError
+
+# The reductions that a loss is defined by; grpo goes with any.
+REDUCTIONS = {"dapo": ("token_mean",), "cispo": ("token_mean",), "dr_grpo": ("seq_sum",), "gspo": ("seq_mean",),
+              "distillation": ("token_mean", "seq_sum"), "sdpo": ("token_mean", "seq_sum")}
+DISTILLED = ("distillation", "sdpo")
+# What these make no use of, since it shapes advantages, their weights or their ratios.
+NOT_DISTILLED = ("hindsight.source", "hindsight.gap", "hindsight.map", "hindsight.normalize", "hindsight.sign_scope",
+                 "train.refill", "train.kl_beta", "train.tis", "train.dual_clip", "train.clip_low", "train.clip_high")
+
+
+def check_lora(model: ModelConfig) -> None:
+    """Adapters need something to adapt, and no randomness."""
+    if model.lora.dropout != 0:
+        raise InputError(f"config: model.lora.dropout is {model.lora.dropout}; it must be 0, or a token's log-prob "
+                         "would be another one at each forward")
+    if not model.lora.alpha > 0:
+        raise InputError(f"config: model.lora.alpha is {model.lora.alpha}; it must be above 0")
+    if model.lora.rank and not model.lora.targets:
+        raise InputError("config: model.lora.targets is empty, so nothing would be trained; name linear layers, or "
+                         "all-linear")
+    if model.lora.rank and model.path == "scratch":
+        raise InputError("config: model.path scratch has no weights to adapt; set model.lora.rank to 0")
+
+
+def check_loss(train: TrainConfig) -> None:
+    """Each loss with the reduction it is defined by, and no bound that it does not have."""
+    needed = REDUCTIONS.get(train.loss, (train.reduction,))
+    if train.reduction not in needed:
+        raise InputError(f"config: train.loss {train.loss} needs train.reduction {' or '.join(needed)}, not "
+                         f"{train.reduction}")
+    if train.dual_clip is not None and not train.dual_clip > 1:
+        raise InputError(f"config: train.dual_clip is {train.dual_clip}; it must be above 1")
+    if train.dual_clip is not None and train.loss == "cispo":
+        raise InputError("config: train.dual_clip has nothing to bound in cispo, whose weights are clipped on both "
+                         "signs; leave it null")
+
+
+def check_distillation(config: Config) -> None:
+    """The losses that imitate the teacher, without what belongs to advantages."""
+    train, default = config.train, Config()
+    if train.distill_over == "sampled" and (train.loss != "sdpo" or train.sdpo_symmetric):
+        raise InputError("config: train.distill_over sampled estimates the reverse KL from what the student sampled: "
+                         "it goes only with train.loss sdpo and train.sdpo_symmetric false")
+    if train.loss not in DISTILLED:
+        return
+    for name in NOT_DISTILLED:
+        usual = attrgetter(name)(default)
+        if attrgetter(name)(config) != usual:
+            raise InputError(f"config: {name} plays no part in train.loss {train.loss}, which imitates the teacher; "
+                             f"leave it {'null' if usual is None else usual}")
+    if config.hindsight.mask == "none":
+        raise InputError(f"config: hindsight.mask none leaves train.loss {train.loss} no token to learn from")

@@ -1,0 +1,62 @@
+"""The hidden states that predict given tokens, for losses that look at the whole next-token distribution.
+
+The head makes logits of a state, and can do so for a few tokens at a time: logits of [batch, tokens, vocabulary] never
+exist. As in `serl.train.scoring`, prompts are shared or whole sequences are encoded, with the same numbers.
+"""
+
+from collections.abc import Sequence
+
+import torch
+
+from serl.errors import InputError
+from serl.ragged import buckets, pad
+from serl.shared_prefix import Prompts, Rows
+from serl.train.scoring import Tail
+
+
+def states(model, tails: Sequence[Tail], share: bool) -> list[torch.Tensor]:
+    """For each token `ids[first:]` of each tail, the last hidden state before it: [len(ids) − first, D]."""
+    return (_shared if share else _plain)(model, tails)
+
+
+@torch.no_grad()
+def check(model) -> None:
+    """Raise InputError if this model's logits are not its head's: some models scale or cap them."""
+    ids = [(7 * i + 3) % min(model.config.vocab_size, 64) for i in range(9)]
+    training = model.training
+    model.eval()
+    logits_QV = model(input_ids=torch.tensor([ids], device=model.device)).logits[0, :-1]
+    (hidden_QD,) = states(model, [Tail(ids, 1, 0)], share=False)
+    made_QV = model.get_output_embeddings()(hidden_QD)
+    model.train(training)
+    if not torch.allclose(made_QV, logits_QV, atol=1e-3 * max(1.0, logits_QV.abs().max().item())):
+        raise InputError(f"{type(model).__name__}: its logits are not its head's output, so its distribution cannot be "
+                         "made piece by piece; train.loss distillation and sdpo need that")
+
+
+def _plain(model, tails: Sequence[Tail]) -> list[torch.Tensor]:
+    out: list[torch.Tensor | None] = [None] * len(tails)
+    for bucket in buckets([len(tail.ids) for tail in tails]):
+        ids_BL = pad([tails[i].ids for i in bucket], 0, torch.long, model.device)
+        real_BL = pad([[1] * len(tails[i].ids) for i in bucket], 0, torch.long, model.device)
+        hidden_BLD = model.base_model(input_ids=ids_BL, attention_mask=real_BL, use_cache=False).last_hidden_state
+        for i, hidden_LD in zip(bucket, hidden_BLD):
+            out[i] = hidden_LD[tails[i].first - 1: len(tails[i].ids) - 1]
+    return out
+
+
+def _shared(model, tails: Sequence[Tail]) -> list[torch.Tensor]:
+    heads = [tuple(tail.ids[:tail.shared]) for tail in tails]
+    number = {head: place for place, head in enumerate(dict.fromkeys(heads))}
+    prompts = Prompts(model, list(number))
+    own = [tail.ids[tail.shared:] for tail in tails]
+    out: list[torch.Tensor | None] = [None] * len(tails)
+    for bucket in buckets([len(ids) for ids in own]):
+        ids_BQ = pad([own[i] for i in bucket], 0, torch.long, model.device)
+        start_B1 = torch.tensor([[tails[i].shared] for i in bucket], device=model.device)
+        position_BQ = start_B1 + torch.arange(ids_BQ.shape[1], device=model.device)
+        hidden_BQD = Rows(prompts, [number[heads[i]] for i in bucket]).hidden(ids_BQ, position_BQ)
+        for i, hidden_QD in zip(bucket, hidden_BQD):
+            tail = tails[i]
+            out[i] = hidden_QD[tail.first - tail.shared - 1: len(tail.ids) - tail.shared - 1]
+    return out
