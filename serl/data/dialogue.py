@@ -11,15 +11,12 @@ some has spaces inside operators ("! =") and does not run.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from pathlib import Path
 
 from serl.data.example import Example
-from serl.data.records import first_existing, read_records, require_root, text_field
+from serl.data.records import first_existing, read_records, report_missing, require_root, text_field
 from serl.errors import InputError
-
-_log = logging.getLogger(__name__)
 
 
 def load_sparc(root: Path | str, split: str) -> list[Example]:
@@ -67,10 +64,7 @@ def _load(root: Path | str, split: str, what: str, names: list[str]) -> list[Exa
                 )
             )
             position += 1
-    if missing:
-        named = ", ".join(f"{db_id} ({count})" for db_id, count in sorted(missing.items()))
-        _log.warning("%s: skipped %d dialogues without a database in %s: %s",
-                     path, missing.total(), databases, named)  # fmt: skip
+    report_missing(path, "dialogues", missing, databases)
     return examples
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from serl.errors import InputError
 from serl.io import read_json
+
+_log = logging.getLogger(__name__)
 
 
 def require_root(root: Path | str, what: str) -> Path:
@@ -24,6 +28,13 @@ def first_existing(candidates: Sequence[Path], what: str) -> Path:
         if path.exists():
             return path
     raise InputError(f"{what} not found, looked for: {', '.join(map(str, candidates))}")
+
+
+def report_missing(path: Path, what: str, missing: Counter[str], databases: Path) -> None:
+    """Warn, with counts and names, of the questions or dialogues (`what`) that are left out for want of a database."""
+    if missing:
+        named = ", ".join(f"{db_id} ({count})" for db_id, count in sorted(missing.items()))
+        _log.warning("%s: skipped %d %s without a database in %s: %s", path, missing.total(), what, databases, named)
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:

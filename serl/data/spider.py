@@ -11,14 +11,11 @@ computed from gold by the official evaluator and not part of the file.
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from pathlib import Path
 
 from serl.data.example import Example
-from serl.data.records import first_existing, read_records, require_root, text_field
-
-_log = logging.getLogger(__name__)
+from serl.data.records import first_existing, read_records, report_missing, require_root, text_field
 
 _FILES = {"train": ("train_spider.json", "train_spider_min.json")}
 
@@ -56,10 +53,5 @@ def load_spider(root: Path | str, split: str) -> list[Example]:
                 tables_path=tables if tables.exists() else None,
             )
         )
-    if missing:
-        named = ", ".join(f"{db_id} ({count})" for db_id, count in sorted(missing.items()))
-        _log.warning(
-            "%s: skipped %d questions without a database in %s: %s",
-            questions, missing.total(), databases, named,
-        )  # fmt: skip
+    report_missing(questions, "questions", missing, databases)
     return examples

@@ -15,7 +15,8 @@ from serl.hindsight.context import Encode, Hindsight, empty_hindsight, make_hind
 from serl.hindsight.facts import Facts
 from serl.hindsight.levels import ContextOptions
 
-CONTROLS = ("empty", "shuffled", "flipped")
+EMPTY = "empty"
+CONTROLS = (EMPTY, "shuffled", "flipped")
 
 
 def controls(questions: Sequence[str], facts: Sequence[Facts], options: ContextOptions, encode: Encode, seed: int

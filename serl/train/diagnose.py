@@ -11,14 +11,12 @@ import torch
 
 from serl.config import Config
 from serl.hindsight.context import Encode, Hindsight, teacher_input
-from serl.hindsight.controls import controls
+from serl.hindsight.controls import EMPTY, controls
 from serl.hindsight.diagnostics.controls import REAL, control_metrics, noise_floor
 from serl.hindsight.facts import facts_of
 from serl.hindsight.levels import ContextOptions
-from serl.train.samples import Sample
+from serl.train.samples import Sample, score_samples
 from serl.train.scoring import Tail, score
-
-EMPTY = "empty"
 
 
 def choose(samples: Sequence[Sample], count: int) -> list[Sample]:
@@ -53,10 +51,10 @@ def diagnose(student, teacher, samples: Sequence[Sample], contexts: Mapping[str,
     def tokens(rows: Sequence[torch.Tensor]) -> torch.Tensor:
         return torch.cat(list(rows))[inside]
 
-    student_N = tokens(_plain_logprobs(student, samples, config))
+    student_N = tokens(score_samples(student, samples, config))
     metrics = noise_floor(tokens(hinted_logprobs(student, samples, contexts[EMPTY], config)) - student_N)
     only = config.hindsight.gap == "hindsight_only"
-    base_N = tokens(_plain_logprobs(teacher, samples, config)) if only else student_N
+    base_N = tokens(score_samples(teacher, samples, config)) if only else student_N
     real = [hindsight for sample in samples for hindsight in sample.hindsights]
     gaps = {name: tokens(hinted_logprobs(teacher, samples, hindsights, config)) - base_N
             for name, hindsights in {REAL: real, **contexts}.items()}
@@ -83,10 +81,3 @@ def hinted_logprobs(model, samples: Sequence[Sample], hindsights: Sequence[Hinds
     for (index, (start, end), _), logp in zip(branches, scores):
         logps[index][start:end] = logp
     return logps
-
-
-def _plain_logprobs(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
-    """Log-probs [T] of each sample's tokens under `model` without hindsight; NaN for context tokens."""
-    scores = score(model, [sample.tail for sample in samples], config.train.micro_tokens, config.rollout.temperature,
-                   config.model.shared_prefix)
-    return [sample.aligned(logp) for sample, logp in zip(samples, scores)]

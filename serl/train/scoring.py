@@ -52,6 +52,13 @@ def logprobs(model, tails: Sequence[Tail], temperature: float, share: bool) -> l
 
 
 def _plain(model, tails: Sequence[Tail], temperature: float) -> list[torch.Tensor]:
+    logits_BKV, ids_BK, first = plain_logits(model, tails)
+    logp_BK = _gather(logits_BKV, ids_BK, temperature)
+    return [logp_K[tail.first - first: len(tail.ids) - first] for logp_K, tail in zip(logp_BK, tails)]
+
+
+def plain_logits(model, tails: Sequence[Tail]) -> tuple[torch.Tensor, torch.Tensor, int]:
+    """Logits [B, K, V] of a right-padded batch, the ids [B, K] that they predict, and the first one's place."""
     ids_BL = pad([tail.ids for tail in tails], 0, torch.long, model.device)
     lengths = torch.tensor([len(tail.ids) for tail in tails], device=model.device)
     mask_BL = torch.arange(ids_BL.shape[1], device=model.device) < lengths[:, None]
@@ -59,8 +66,7 @@ def _plain(model, tails: Sequence[Tail], temperature: float) -> list[torch.Tenso
     # One extra column of logits, after the last token, predicts nothing that is asked for.
     logits_BKV = model(input_ids=ids_BL, attention_mask=mask_BL.long(), use_cache=False,
                        logits_to_keep=ids_BL.shape[1] - first + 1).logits[:, :-1]
-    logp_BK = _gather(logits_BKV, ids_BL[:, first:], temperature)
-    return [logp_K[tail.first - first: len(tail.ids) - first] for logp_K, tail in zip(logp_BK, tails)]
+    return logits_BKV, ids_BL[:, first:], first
 
 
 def _shared(model, tails: Sequence[Tail], temperature: float) -> list[torch.Tensor]:

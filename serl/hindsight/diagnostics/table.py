@@ -145,9 +145,10 @@ def _row(record: Mapping[str, Any], piece: Piece) -> Row:
     first = turns[0].action[0]
     tail = slice(first, None)
     return Row(record["advantage"], record["loss_mask"][tail], record["action_mask"][tail],
-               _tensor(record["gaps"][tail]), _tensor(record["weights"][tail]),
-               _tensor(record["student_logprobs"][tail]), **labelled(ids, turns, first, piece))
+               values_of(record["gaps"][tail]), values_of(record["weights"][tail]),
+               values_of(record["student_logprobs"][tail]), **labelled(ids, turns, first, piece))
 
 
-def _tensor(values: Sequence[float | None]) -> torch.Tensor:
+def values_of(values: Sequence[float | None]) -> torch.Tensor:
+    """A record's numbers; null is NaN."""
     return torch.tensor([float("nan") if value is None else value for value in values])

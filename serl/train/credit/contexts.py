@@ -7,13 +7,11 @@ from serl.config import Config
 from serl.config.hindsight import LEVELS
 from serl.data.example import Example
 from serl.hindsight.context import Encode, Hindsight, empty_hindsight, make_hindsight
-from serl.hindsight.controls import controls
+from serl.hindsight.controls import EMPTY, controls
 from serl.hindsight.facts import facts_of
 from serl.hindsight.levels import ContextOptions
 from serl.sql.outcome import Outcome
 from serl.train.samples import Sample
-
-EMPTY = "empty"
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import torch
 
 from serl.config import Config
-from serl.ragged import pad
 from serl.train.samples import Sample
-from serl.train.scoring import Tail, micro_batches
+from serl.train.scoring import Tail, micro_batches, plain_logits
 
 
 @torch.no_grad()
@@ -33,12 +32,7 @@ def sample_entropies(model, samples: Sequence[Sample], config: Config) -> list[t
 
 def _entropies(model, tails: Sequence[Tail], temperature: float) -> list[torch.Tensor]:
     """H [len(ids) − first] of each tail."""
-    ids_BL = pad([tail.ids for tail in tails], 0, torch.long, model.device)
-    lengths = torch.tensor([len(tail.ids) for tail in tails], device=model.device)
-    mask_BL = torch.arange(ids_BL.shape[1], device=model.device) < lengths[:, None]
-    first = min(tail.first for tail in tails)
-    logits_BKV = model(input_ids=ids_BL, attention_mask=mask_BL.long(), use_cache=False,
-                       logits_to_keep=ids_BL.shape[1] - first + 1).logits[:, :-1]
+    logits_BKV, _, first = plain_logits(model, tails)
     parts = []
     for logits_KV, tail in zip(logits_BKV, tails):
         logp_KV = (logits_KV[tail.first - first: len(tail.ids) - first].float() / temperature).log_softmax(-1)

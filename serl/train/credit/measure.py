@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from serl.config import Config
-from serl.hindsight.context import Hindsight, teacher_input
+from serl.hindsight.context import Hindsight
 from serl.hindsight.credit import sources
 from serl.hindsight.credit.candidate import Piece, candidate_of
 from serl.hindsight.credit.mistakes import Failure, Failures, Row, Table, Tokens, find_failures, joined
@@ -25,8 +25,8 @@ from serl.hindsight.credit.schema import schema_of
 from serl.hindsight.gaps import teacher_student
 from serl.train.credit.contexts import Case, Contexts
 from serl.train.credit.entropy import sample_entropies
+from serl.train.diagnose import hinted_logprobs
 from serl.train.samples import score_samples
-from serl.train.scoring import Tail, score
 
 Values = list[torch.Tensor]  # [T] of each failure
 
@@ -143,15 +143,6 @@ def _less(first: Values, second: Values) -> Values:
 
 def _under(model, cases: Sequence[Case], hindsights: Sequence[Hindsight | None], config: Config) -> Values:
     """Log-probs [T] of the final action behind its hindsight; NaN elsewhere, and where there is none or no room."""
-    branches: list[tuple[int, Tail]] = []
-    for index, (case, hindsight) in enumerate(zip(cases, hindsights, strict=True)):
-        trajectory = case.sample.trajectory
-        turn = trajectory.turns[-1]
-        if hindsight is not None and turn.action[1] + len(hindsight.ids) <= config.model.max_length:
-            branches.append((index, Tail(*teacher_input(trajectory, turn, hindsight), trajectory.turns[0].splice_at)))
-    scores = score(model, [tail for _, tail in branches], config.train.micro_tokens, config.rollout.temperature,
-                   config.model.shared_prefix)
-    values = [torch.full((len(case.sample.trajectory),), float("nan")) for case in cases]
-    for (index, _), logp in zip(branches, scores):
-        values[index][slice(*cases[index].sample.trajectory.turns[-1].action)] = logp
-    return values
+    by_turn = [each for case, hindsight in zip(cases, hindsights, strict=True)
+               for each in (*[None] * (len(case.sample.trajectory.turns) - 1), hindsight)]
+    return hinted_logprobs(model, [case.sample for case in cases], by_turn, config)

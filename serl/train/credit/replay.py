@@ -11,6 +11,7 @@ from serl.agent.grammar import parse
 from serl.agent.trajectory import Trajectory, Turn
 from serl.errors import InputError
 from serl.hindsight.credit.candidate import Piece
+from serl.hindsight.diagnostics.table import values_of
 from serl.io import read_jsonl
 from serl.reward.panel import Reward
 from serl.sql.outcome import Outcome
@@ -53,10 +54,10 @@ def sample_of(record: Mapping[str, Any], piece: Piece) -> Sample:
         raise InputError(f"step {record['step']}, question {record['question_id']}, sample {record['sample']}: its "
                          "tokens do not say its final_sql; give a checkpoint with the run's own tokenizer")
     reward = None if record["reward"] is None else Reward(record["reward"], record["reward_terms"], record["correct"])
-    student = _tensor(record["student_logprobs"])
+    student = values_of(record["student_logprobs"])
     known = bool(torch.isfinite(student).any())
-    return Sample(trajectory, reward, record["advantage"], teacher=_tensor(record["teacher_logprobs"]),
-                  unaided=torch.full((len(ids),), float("nan")), weight=_tensor(record["weights"]),
+    return Sample(trajectory, reward, record["advantage"], teacher=values_of(record["teacher_logprobs"]),
+                  unaided=torch.full((len(ids),), float("nan")), weight=values_of(record["weights"]),
                   hindsight_mask=torch.zeros(len(ids), dtype=torch.bool), student=student if known else None,
                   hindsights=(None,) * len(turns))
 
@@ -72,7 +73,3 @@ def _turn(turn: Mapping[str, Any], ids: Sequence[int], piece: Piece) -> Turn:
     return Turn(tuple(turn["state"]), action, turn["sql"] and tuple(turn["sql"]), turn["splice_at"], parse(sampled),
                 turn["action_text"], outcome, turn["observation"] and tuple(turn["observation"]),
                 turn["observation_text"])
-
-
-def _tensor(values: Sequence[float | None]) -> torch.Tensor:
-    return torch.tensor([float("nan") if value is None else value for value in values])
