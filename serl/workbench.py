@@ -2,15 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from serl import lora, shared_prefix
+from serl import lora
 from serl import model as models
 from serl.agent.env import Environment
 from serl.config import Config
 from serl.generate.hf import HFGenerator
 from serl.sql.sandbox import Sandbox
 from serl.task import Preparer, make_sandbox
+from serl.train.obstacle import can_share
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,8 @@ def open_workbench(config: Config, model_path: str | None = None) -> Iterator[Wo
 @contextmanager
 def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
     """A workbench around a model that is loaded already."""
-    if config.model.shared_prefix:
-        shared_prefix.check(model)
+    if config.model.shared_prefix and not can_share(model):
+        config = replace(config, model=replace(config.model, shared_prefix=False))
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
     with make_sandbox(config) as sandbox:
         yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox))

@@ -39,7 +39,9 @@ class ModelConfig:
     path: str = "embedded"
     dtype: str = "float32"  # float32 | bfloat16
     max_length: int = 2048  # longest sequence (prompt and all turns) in tokens
-    shared_prefix: bool = True  # encode a prompt once for all that follows it (the same numbers); false: the plain way
+    # Compute once what sequences share (prompts, branches), and logits of scored tokens only: serl.train.sharing. The
+    # numbers are the same. Where a model cannot, it is logged and the plain way is taken, as with false.
+    shared_prefix: bool = True
     lora: LoraConfig = field(default_factory=LoraConfig)
 
 

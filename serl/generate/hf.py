@@ -1,7 +1,7 @@
 """Sampling from a Hugging Face causal LM in this process.
 
 What requests share (the prompt of a question's group) is encoded once, and never copied per row: see
-`serl.shared_prefix`. `share=False` is the plain way, the library's own cache of whole sequences. Rows are padded
+`serl.generate.decoding`. `share=False` is the plain way, the library's own cache of whole sequences. Rows are padded
 on the left, so that all of them write their next token into the same column.
 
 Randomness is stateless: token i of a request is drawn by inverse transform from the i-th number of a
@@ -15,9 +15,9 @@ import torch
 
 from serl.agent.grammar import is_complete
 from serl.agent.token_bytes import TokenBytes
+from serl.generate.decoding import DecodingRows, Memory
 from serl.generate.interface import Generation, Request, StopReason
 from serl.ragged import pad
-from serl.shared_prefix import Memory, Prompts, Rows
 
 
 class HFGenerator:
@@ -90,7 +90,7 @@ class _SharedDecoder:
         self.position_BS = start_B1 + (mask_BS.cumsum(1) - 1).clamp(min=0)
         self.next_B1 = self.position_BS[:, -1:] + 1
         memory = Memory(mask_BS, self.ids_BS.shape[1] + max_new_tokens)
-        self.rows = Rows(Prompts(model, list(distinct)), [distinct[head] for head in heads], memory)
+        self.rows = DecodingRows(model, list(distinct), [distinct[head] for head in heads], memory)
 
     def first_logits(self) -> torch.Tensor:
         """Logits [B, V] of the first new token."""

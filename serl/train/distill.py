@@ -36,6 +36,11 @@ class Pupil:
     views: list[tuple[tuple[int, int], Tail]]
     mask: torch.Tensor
 
+    @property
+    def tail(self) -> Tail:
+        """The sampled tokens, of which those in m are asked for."""
+        return replace(self.sample.tail, scored=self.mask[self.sample.first:].tolist())
+
 
 def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Encode, config: Config
             ) -> tuple[dict[str, float], list[Sample]]:
@@ -50,7 +55,7 @@ def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Enc
     engine.model.train()
     engine.zero_grad()
     value = divergence = 0.0
-    for batch in micro_batches([samples[place].tail for place in places], options.micro_tokens,
+    for batch in micro_batches([pupil.tail for pupil in pupils.values()], options.micro_tokens,
                                config.model.shared_prefix):
         chosen = [places[i] for i in batch]
         loss, apart, scored = micro_distill(engine.model, teacher, [pupils[place] for place in chosen], config, total)
@@ -88,8 +93,7 @@ def micro_distill(student, teacher, pupils: Sequence[Pupil], config: Config, tot
                   ) -> tuple[torch.Tensor, torch.Tensor, list[Sample]]:
     """Loss of a micro-batch with the batch's denominator, the sum of its divergences, its samples with log-probs."""
     teacher_ND = _teacher_states(teacher, pupils, config)
-    rows = states(student, [pupil.sample.tail for pupil in pupils], config.model.shared_prefix)
-    student_ND = torch.cat([row[pupil.mask[pupil.sample.first:].to(row.device)] for row, pupil in zip(rows, pupils)])
+    student_ND = torch.cat(states(student, [pupil.tail for pupil in pupils], config.model.shared_prefix))
     target_N = torch.cat([torch.tensor(pupil.sample.trajectory.token_ids)[pupil.mask] for pupil in pupils])
     target_N = target_N.to(student_ND.device)
 
@@ -114,13 +118,13 @@ def micro_distill(student, teacher, pupils: Sequence[Pupil], config: Config, tot
 @torch.no_grad()
 def _teacher_states(teacher, pupils: Sequence[Pupil], config: Config) -> torch.Tensor:
     """The teacher's hidden states [N, D] of the tokens in m, in eval mode."""
-    views = [(pupil.mask[slice(*span)], tail) for pupil in pupils for span, tail in pupil.views]
+    views = [replace(tail, scored=pupil.mask[slice(*span)].tolist()) for pupil in pupils for span, tail in pupil.views]
     out: list[torch.Tensor | None] = [None] * len(views)
     training = teacher.training
     teacher.eval()
-    for batch in micro_batches([tail for _, tail in views], config.train.micro_tokens, config.model.shared_prefix):
-        for i, hidden_AD in zip(batch, states(teacher, [views[i][1] for i in batch], config.model.shared_prefix)):
-            out[i] = hidden_AD[views[i][0].to(hidden_AD.device)]
+    for batch in micro_batches(views, config.train.micro_tokens, config.model.shared_prefix):
+        for i, hidden_MD in zip(batch, states(teacher, [views[i] for i in batch], config.model.shared_prefix)):
+            out[i] = hidden_MD
     teacher.train(training)
     return torch.cat(out)
 

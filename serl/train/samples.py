@@ -4,7 +4,7 @@ All per-token tensors are aligned to `trajectory.token_ids`: entry i belongs to 
 NaN log-probs and weight 1.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -40,6 +40,8 @@ class Sample:
     reference: torch.Tensor | None = None  # log-probs of the KL reference [T]
     known: Known = NOTHING  # what may be told to the teacher
     credit: torch.Tensor | None = None  # evidence of a source that needs no log-probs of the student [T]
+    # Turns whose teacher is the student itself, with its inputs: the update's own forward pass gives its log-probs.
+    asked: tuple[tuple[Branch, Tail], ...] = ()
 
     @classmethod
     def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float, known: Known = NOTHING
@@ -62,8 +64,13 @@ class Sample:
 
     @property
     def tail(self) -> Tail:
-        """What is scored. The prompt's last token counts as the row's own: its logits predict the first sampled one."""
-        return Tail(self.trajectory.token_ids, self.first, self.first - 1)
+        """What is scored: sampled tokens only. The prompt's last token is the row's own: its logits predict the first.
+
+        Where a teacher's branches are asked for too, the prompt ends where the first of them may leave it.
+        """
+        shared = self.trajectory.turns[0].splice_at if self.asked else self.first - 1
+        scored = [bool(sampled) for sampled in self.trajectory.loss_mask[self.first:]]
+        return Tail(self.trajectory.token_ids, self.first, shared, scored)
 
     @property
     def evidence(self) -> torch.Tensor:
@@ -75,6 +82,13 @@ class Sample:
     def sampler(self) -> torch.Tensor:
         """The sampler's log-probs [T]: NaN for context tokens."""
         return torch.tensor([float("nan") if value is None else value for value in self.trajectory.sampler_logprobs])
+
+    def answered(self, logps: Sequence[torch.Tensor], student: torch.Tensor) -> "Sample":
+        """The sample with the log-probs [action] that it asked for; without hindsight, the teacher's are `student`."""
+        teacher = self.teacher.clone()
+        for (branch, _), logp in zip(self.asked, logps):
+            teacher[slice(*branch.turn.action)] = logp.cpu()
+        return replace(self, teacher=teacher, unaided=student, asked=())
 
     def aligned(self, logp: torch.Tensor) -> torch.Tensor:
         """Log-probs of the tail as [T]: NaN for context tokens."""
@@ -106,22 +120,20 @@ def add_teacher(model, samples: Sequence[Sample], encode: Encode, lam: float, co
         return list(samples), 0
     made, tails, skipped = teacher_branches(samples, [i for i, sample in enumerate(samples) if sample.advantage != 0.0],
                                             encode, config)
+    samples = _read(samples, made, config)
+    if config.hindsight.teacher.mode == "live" and config.model.shared_prefix and not config.train.score_first:
+        return _ask(samples, made, tails), skipped
     scores = score(model, tails, config.train.micro_tokens, config.rollout.temperature, config.model.shared_prefix)
     teacher = [sample.teacher.clone() for sample in samples]
-    has_hindsight = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
-    read = [list(sample.hindsights) for sample in samples]
     for branch, logp in zip(made, scores):
         teacher[branch.index][slice(*branch.turn.action)] = logp
-        has_hindsight[branch.index][slice(*branch.turn.action)] = True
-        read[branch.index][branch.number] = branch.hindsight
     unaided = [sample.unaided for sample in samples]
     if config.hindsight.gap == "hindsight_only":
-        hinted = [index for index, mask in enumerate(has_hindsight) if mask.any()]
+        hinted = sorted({branch.index for branch in made})
         for index, logp in zip(hinted, score_samples(model, [samples[index] for index in hinted], config)):
             unaided[index] = logp
-    return [replace(sample, teacher=logp, unaided=plain, hindsights=tuple(texts),
-                    hindsight_mask=mask & scope_mask(sample.trajectory, config.hindsight.mask))
-            for sample, logp, plain, mask, texts in zip(samples, teacher, unaided, has_hindsight, read)], skipped
+    return [replace(sample, teacher=logp, unaided=plain)
+            for sample, logp, plain in zip(samples, teacher, unaided)], skipped
 
 
 def teacher_branches(samples: Sequence[Sample], chosen: Sequence[int], encode: Encode, config: Config
@@ -133,6 +145,26 @@ def teacher_branches(samples: Sequence[Sample], chosen: Sequence[int], encode: E
     tails = [Tail(*teacher_input(trajectory, branch.turn, branch.hindsight), trajectory.turns[0].splice_at)
              for branch in made for trajectory in [samples[branch.index].trajectory]]
     return made, tails, skipped
+
+
+def _read(samples: Sequence[Sample], made: Iterable[Branch], config: Config) -> list[Sample]:
+    """Samples with what the teacher reads before each turn, and the mask of the actions that this covers."""
+    hindsights = [list(sample.hindsights) for sample in samples]
+    covered = [torch.zeros(len(sample.trajectory), dtype=torch.bool) for sample in samples]
+    for branch in made:
+        hindsights[branch.index][branch.number] = branch.hindsight
+        covered[branch.index][slice(*branch.turn.action)] = True
+    return [replace(sample, hindsights=tuple(texts), hindsight_mask=mask & scope_mask(sample.trajectory,
+                                                                                      config.hindsight.mask))
+            for sample, texts, mask in zip(samples, hindsights, covered)]
+
+
+def _ask(samples: Sequence[Sample], made: Iterable[Branch], tails: Iterable[Tail]) -> list[Sample]:
+    """Samples that ask for their teacher's log-probs: the update's forward pass gives them, by the same weights."""
+    asked: list[list[tuple[Branch, Tail]]] = [[] for _ in samples]
+    for branch, tail in zip(made, tails):
+        asked[branch.index].append((branch, tail))
+    return [replace(sample, asked=tuple(own)) for sample, own in zip(samples, asked)]
 
 
 def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightConfig) -> Sample:

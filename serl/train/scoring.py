@@ -1,25 +1,18 @@
-"""Log-probs of given tokens, two ways: right-padded batches of whole sequences, or shared prompts encoded once.
+"""Log-probs of given tokens, two ways: right-padded batches of whole sequences, or what they share computed once.
 
 The plain way is the oracle of the shared one, which gives the same numbers and gradients to float32 tolerance
 (`model.shared_prefix` chooses). Log-probs are at the sampling temperature, since that is the policy that acted.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import torch
 
-from serl.ragged import batches, buckets, pad
-from serl.shared_prefix import Prompts, Rows
+from serl.ragged import batches, pad
+from serl.train.sharing import shared_logprobs
+from serl.train.tail import Tail
 
-
-@dataclass(frozen=True)
-class Tail:
-    """The tokens `ids[first:]`, to be scored; other sequences begin with the same `ids[:shared]`, shared < first."""
-
-    ids: Sequence[int]
-    first: int
-    shared: int
+__all__ = ["Tail", "logprobs", "logprobs_with_branches", "micro_batches", "score"]
 
 
 def micro_batches(tails: Sequence[Tail], micro_tokens: int, share: bool) -> Iterator[list[int]]:
@@ -33,28 +26,46 @@ def micro_batches(tails: Sequence[Tail], micro_tokens: int, share: bool) -> Iter
     size = 0
     for index in order:
         tail = tails[index]
-        prompt = tuple(tail.ids[:tail.shared])
         own = len(tail.ids) - tail.shared
-        added = own + (0 if prompt in prompts else tail.shared)
+        added = own + (0 if tail.prompt in prompts else tail.shared)
         if batch and size + added > micro_tokens:
             yield batch
             batch, prompts, size, added = [], set(), 0, own + tail.shared
         batch.append(index)
-        prompts.add(prompt)
+        prompts.add(tail.prompt)
         size += added
     if batch:
         yield batch
 
 
 def logprobs(model, tails: Sequence[Tail], temperature: float, share: bool) -> list[torch.Tensor]:
-    """Log-probs [len(ids) − first] of each tail, float32, with gradients where they are enabled."""
-    return (_shared if share else _plain)(model, tails, temperature)
+    """Log-probs [len(ids) − first] of each tail, at least float32, with gradients where they are enabled.
+
+    NaN where `tail.scored` says that nobody asks.
+    """
+    return logprobs_with_branches(model, tails, [()] * len(tails), temperature, share)[0]
+
+
+def logprobs_with_branches(model, tails: Sequence[Tail], branches: Sequence[Sequence[Tail]], temperature: float,
+                           share: bool) -> tuple[list[torch.Tensor], list[list[torch.Tensor]]]:
+    """Log-probs of tails, and, without gradient and by the same weights, of the branches of each.
+
+    `branches[i]` begin like tail i for some way, their prompts included. The shared way encodes only what they add: it
+    reads the keys and values that the tail's own pass has made.
+    """
+    if share:
+        return shared_logprobs(model, tails, branches, temperature)
+    found = _plain(model, tails, temperature)
+    with torch.no_grad():
+        return found, [_plain(model, own, temperature) if own else [] for own in branches]
 
 
 def _plain(model, tails: Sequence[Tail], temperature: float) -> list[torch.Tensor]:
     logits_BKV, ids_BK, first = plain_logits(model, tails)
     logp_BK = _gather(logits_BKV, ids_BK, temperature)
-    return [logp_K[tail.first - first: len(tail.ids) - first] for logp_K, tail in zip(logp_BK, tails)]
+    rows = [logp_K[tail.first - first: len(tail.ids) - first] for logp_K, tail in zip(logp_BK, tails)]
+    return [logp_K.masked_fill(~torch.tensor(tail.mask, device=model.device), torch.nan)
+            for logp_K, tail in zip(rows, tails)]
 
 
 def plain_logits(model, tails: Sequence[Tail]) -> tuple[torch.Tensor, torch.Tensor, int]:
@@ -69,26 +80,9 @@ def plain_logits(model, tails: Sequence[Tail]) -> tuple[torch.Tensor, torch.Tens
     return logits_BKV, ids_BL[:, first:], first
 
 
-def _shared(model, tails: Sequence[Tail], temperature: float) -> list[torch.Tensor]:
-    heads = [tuple(tail.ids[:tail.shared]) for tail in tails]
-    number = {head: place for place, head in enumerate(dict.fromkeys(heads))}
-    prompts = Prompts(model, list(number))
-    own = [tail.ids[tail.shared:] for tail in tails]
-    out: list[torch.Tensor | None] = [None] * len(tails)
-    for bucket in buckets([len(ids) for ids in own]):
-        ids_BQ = pad([own[i] for i in bucket], 0, torch.long, model.device)
-        start_B1 = torch.tensor([[tails[i].shared] for i in bucket], device=model.device)
-        position_BQ = start_B1 + torch.arange(ids_BQ.shape[1] - 1, device=model.device)
-        logits_BQV = Rows(prompts, [number[heads[i]] for i in bucket]).logits(ids_BQ[:, :-1], position_BQ)
-        for i, logp_Q in zip(bucket, _gather(logits_BQV, ids_BQ[:, 1:], temperature)):
-            tail = tails[i]
-            out[i] = logp_Q[tail.first - tail.shared - 1: len(tail.ids) - tail.shared - 1]
-    return out
-
-
 def _gather(logits_BQV: torch.Tensor, ids_BQ: torch.Tensor, temperature: float) -> torch.Tensor:
     """log softmax of the logits at the given ids, [B, Q]."""
-    logits_BQV = logits_BQV.float()
+    logits_BQV = logits_BQV.to(torch.promote_types(logits_BQV.dtype, torch.float32))
     if temperature != 1.0:
         logits_BQV = logits_BQV / temperature
     return logits_BQV.gather(-1, ids_BQ[..., None])[..., 0] - logits_BQV.logsumexp(-1)

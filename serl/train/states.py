@@ -1,7 +1,7 @@
 """The hidden states that predict given tokens, for losses that look at the whole next-token distribution.
 
 The head makes logits of a state, and can do so for a few tokens at a time: logits of [batch, tokens, vocabulary] never
-exist. As in `serl.train.scoring`, prompts are shared or whole sequences are encoded, with the same numbers.
+exist. As in `serl.train.scoring`, there are two ways with the same numbers; the plain one is the oracle.
 """
 
 from collections.abc import Sequence
@@ -10,13 +10,13 @@ import torch
 
 from serl.errors import InputError
 from serl.ragged import buckets, pad
-from serl.shared_prefix import Prompts, Rows
 from serl.train.scoring import Tail
+from serl.train.sharing import shared_states
 
 
 def states(model, tails: Sequence[Tail], share: bool) -> list[torch.Tensor]:
-    """For each token `ids[first:]` of each tail, the last hidden state before it: [len(ids) − first, D]."""
-    return (_shared if share else _plain)(model, tails)
+    """For each scored token of each tail, the last hidden state before it: [scored, D]."""
+    return (shared_states if share else _plain)(model, tails)
 
 
 @torch.no_grad()
@@ -41,22 +41,5 @@ def _plain(model, tails: Sequence[Tail]) -> list[torch.Tensor]:
         real_BL = pad([[1] * len(tails[i].ids) for i in bucket], 0, torch.long, model.device)
         hidden_BLD = model.base_model(input_ids=ids_BL, attention_mask=real_BL, use_cache=False).last_hidden_state
         for i, hidden_LD in zip(bucket, hidden_BLD):
-            out[i] = hidden_LD[tails[i].first - 1: len(tails[i].ids) - 1]
-    return out
-
-
-def _shared(model, tails: Sequence[Tail]) -> list[torch.Tensor]:
-    heads = [tuple(tail.ids[:tail.shared]) for tail in tails]
-    number = {head: place for place, head in enumerate(dict.fromkeys(heads))}
-    prompts = Prompts(model, list(number))
-    own = [tail.ids[tail.shared:] for tail in tails]
-    out: list[torch.Tensor | None] = [None] * len(tails)
-    for bucket in buckets([len(ids) for ids in own]):
-        ids_BQ = pad([own[i] for i in bucket], 0, torch.long, model.device)
-        start_B1 = torch.tensor([[tails[i].shared] for i in bucket], device=model.device)
-        position_BQ = start_B1 + torch.arange(ids_BQ.shape[1], device=model.device)
-        hidden_BQD = Rows(prompts, [number[heads[i]] for i in bucket]).hidden(ids_BQ, position_BQ)
-        for i, hidden_QD in zip(bucket, hidden_BQD):
-            tail = tails[i]
-            out[i] = hidden_QD[tail.first - tail.shared - 1: len(tail.ids) - tail.shared - 1]
+            out[i] = hidden_LD[[place - 1 for place in tails[i].targets]]
     return out

@@ -8,7 +8,7 @@ from serl.config import Config
 from serl.train.engine import TorchEngine
 from serl.train.losses import k3_loss, policy_loss, row_share, sampler_correction
 from serl.train.samples import Sample, weigh
-from serl.train.scoring import logprobs, micro_batches
+from serl.train.scoring import logprobs_with_branches, micro_batches
 
 # Sums that losses return → metrics, as means over the loss tokens that were encoded. Those that a setting does not
 # have are left out; the others are there for an empty batch too.
@@ -69,13 +69,36 @@ def micro_loss(model, samples: Sequence[Sample], lam: float, config: Config, tot
     The tokens of all rows stand behind one another, [N]. A loss or a weight that needs a whole trajectory finds it by
     its row: a micro-batch never splits one.
     """
-    logps = logprobs(model, [sample.tail for sample in samples], config.rollout.temperature,
-                     config.model.shared_prefix)
-    samples = [sample if sample.student is not None else weigh(sample, sample.aligned(logp), lam, config.hindsight)
-               for sample, logp in zip(samples, logps)]
+    logps, samples = forward(model, samples, lam, config)
+    loss, metrics = loss_of(samples, logps, config, total)
+    return loss, metrics, samples
+
+
+def forward(model, samples: Sequence[Sample], lam: float, config: Config) -> tuple[list[torch.Tensor], list[Sample]]:
+    """Log-probs of each sample's tail, and the samples with what they did not know yet.
+
+    That is the old policy's log-probs, which before the update are these, and those of a teacher who is the student.
+    """
+    logps, taught = logprobs_with_branches(
+        model, [sample.tail for sample in samples], [[branch for _, branch in sample.asked] for sample in samples],
+        config.rollout.temperature, config.model.shared_prefix)
+    known = []
+    for sample, logp, found in zip(samples, logps, taught):
+        if sample.student is None or sample.asked:
+            student = sample.aligned(logp) if sample.student is None else sample.student
+            sample = sample.answered(found, student) if sample.asked else sample
+            sample = weigh(sample, student, lam, config.hindsight)
+        known.append(sample)
+    return logps, known
+
+
+def loss_of(samples: Sequence[Sample], logps: Sequence[torch.Tensor], config: Config, total: float
+            ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Loss of a micro-batch from its log-probs, with the batch's denominator, and its diagnostics' sums."""
+    device = logps[0].device
 
     def flat(rows: Iterable[torch.Tensor]) -> torch.Tensor:
-        return torch.cat(list(rows)).to(model.device)
+        return torch.cat(list(rows)).to(device)
 
     options = config.train
     logp_N = torch.cat(logps)
@@ -94,4 +117,4 @@ def micro_loss(model, samples: Sequence[Sample], lam: float, config: Config, tot
         reference_N = flat(s.reference[s.first:] for s in samples)
         leash, sums = k3_loss(logp_N, reference_N, mask_N, total, options.kl_beta, share_N)
         loss, metrics = loss + leash, metrics | sums
-    return loss, metrics, samples
+    return loss, metrics

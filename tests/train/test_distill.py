@@ -104,8 +104,9 @@ def test_gradient_agrees_with_finite_differences_along_random_directions(way, to
         total = 0.0
         for sample, hidden, gain in zip(now, states.states(student, tails, share=False), advantage):
             logp = (student.lm_head(hidden) / 0.8).log_softmax(-1)
-            picked = logp.gather(-1, torch.tensor(sample.trajectory.token_ids[sample.first:])[:, None])[:, 0]
-            total -= (gain[sample.first:] * picked).nansum().item() / 7
+            sampled = torch.tensor(sample.trajectory.loss_mask, dtype=torch.bool)
+            picked = logp.gather(-1, torch.tensor(sample.trajectory.token_ids)[sampled, None])[:, 0]
+            total -= (gain[sampled] * picked).nansum().item() / 7
         return total
 
     found = grads(student, loss_of(student, teacher, samples, encode, config)[0])

@@ -67,16 +67,6 @@ def test_other_rows_and_padding_have_no_influence_on_gradients(share):
         torch.testing.assert_close(beside[name], gradient, rtol=1e-4, atol=1e-5 * gradient.abs().max().item())
 
 
-def test_the_prompt_of_a_group_is_encoded_once(monkeypatch):
-    encoded = []
-    model = tiny_model(64)
-    model.model.register_forward_hook(
-        lambda module, args, kwargs, output: encoded.append(kwargs["input_ids"].numel()), with_kwargs=True)
-    group = [Tail([*PROMPTS[2], *ids(5, n)], 20, 19) for n in range(8)]
-    score(model, group, 10_000, 1.0, share=True)
-    assert encoded == [19, 8 * 5]
-
-
 def test_micro_batches_respect_the_budget_keep_groups_together_and_lose_nothing():
     found = list(micro_batches(TAILS, 60, share=True))
     assert sorted(index for batch in found for index in batch) == list(range(len(TAILS)))

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from serl.config import Config, HindsightConfig, TrainConfig
+from serl.config import Config, HindsightConfig, TeacherConfig, TrainConfig
 from serl.hindsight.schedule import lambda_at
 from serl.reward.panel import Reward
+from serl.train import sharing
 from serl.train.engine import TorchEngine
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
 from serl.train.scoring import logprobs
@@ -239,3 +240,28 @@ def test_no_teacher_runs_for_either_gap_at_lambda_zero(model, encode):
                              config_of(options))
     hook.remove()
     assert calls == [] and not any(sample.hindsight_mask.any() for sample in samples)
+
+
+@pytest.mark.parametrize("gap", ["teacher_student", "hindsight_only"])
+def test_a_live_teacher_in_the_updates_own_pass_is_the_one_of_a_pass_before_it(model, encode, gap, monkeypatch):
+    monkeypatch.setattr(sharing, "LEAST", 1)
+    hindsight = {"gap": gap, "teacher": TeacherConfig("live")}
+    config = config_of(hindsight)
+    asked, skipped = add_teacher(model, make_samples(), encode, 0.5, config)
+    assert skipped == 0 and all(len(s.asked) == 2 and s.teacher.isnan().all() for s in asked)
+    before, _ = add_teacher(model, make_samples(), encode, 0.5, config_of(hindsight, score_first=True))
+    calls = []
+    hook = model.model.register_forward_hook(lambda *_: calls.append(1))
+    ours, sums = gradient(model, asked, config, lam=0.5)
+    hook.remove()
+    assert len(calls) == 3  # the prompt, what follows it, the branches
+    theirs, others = gradient(model, before, config, lam=0.5)
+    torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5 * theirs.abs().max().item())
+    assert sums == pytest.approx(others, rel=1e-4, abs=1e-6)
+    _, _, scored = micro_loss(model, asked, 0.5, config, 1.0)
+    for sample, other in zip(scored, add_student(model, before, 0.5, config)):
+        assert not sample.asked
+        assert sample.hindsights == other.hindsights and all(hint is not None for hint in sample.hindsights)
+        for name in ("teacher", "student", "weight", "hindsight_mask"):
+            torch.testing.assert_close(getattr(sample, name), getattr(other, name), rtol=0, atol=1e-5, equal_nan=True)
+        assert sample.weight.ne(1).any()

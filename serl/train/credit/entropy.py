@@ -2,8 +2,8 @@
 
     H_i = −Σ_v π(v | y_<i) log π(v | y_<i)      nats, at the sampling temperature
 
-The update's forward keeps one log-prob a token and no logits, so it cannot give this. The pass takes the plain way of
-padded batches (`serl.train.scoring`); only the source `entropy` and analyses need it.
+The update's forward keeps one log-prob a token and no logits, so it cannot give this. Only the source `entropy` and
+analyses need it.
 """
 
 from collections.abc import Sequence
@@ -13,17 +13,19 @@ import torch
 from serl.config import Config
 from serl.train.samples import Sample
 from serl.train.scoring import Tail, micro_batches, plain_logits
+from serl.train.sharing import shared_entropies
 
 
 @torch.no_grad()
 def sample_entropies(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
     """H [T] of each sample, on the CPU, in eval mode; NaN for context tokens."""
-    tails = [sample.tail for sample in samples]
+    tails, share = [sample.tail for sample in samples], config.model.shared_prefix
     training = model.training
     model.eval()
     found: list[torch.Tensor | None] = [None] * len(samples)
-    for batch in micro_batches(tails, config.train.micro_tokens, share=False):
-        parts = _entropies(model, [tails[index] for index in batch], config.rollout.temperature)
+    for batch in micro_batches(tails, config.train.micro_tokens, share):
+        parts = (shared_entropies if share else _entropies)(model, [tails[index] for index in batch],
+                                                            config.rollout.temperature)
         for index, entropy in zip(batch, parts):
             found[index] = samples[index].aligned(entropy)
     model.train(training)

@@ -84,9 +84,11 @@ def test_sources_share_the_mask_scope(model, city, source, scope):
     assert inside == allowed
 
 
-def test_entropy_is_that_of_the_whole_distribution_before_each_token_at_the_sampling_temperature(model):
+@pytest.mark.parametrize("share", [True, False])
+def test_entropy_is_that_of_the_whole_distribution_before_each_token_at_the_sampling_temperature(model, share):
     sample, *_ = group()
     config = config_of("entropy")
+    config = replace(config, model=replace(config.model, shared_prefix=share))
     for temperature in (1.0, 0.7):
         at = replace(config, rollout=replace(config.rollout, temperature=temperature))
         (entropy, other) = sample_entropies(model, [sample, group()[2]], at)
