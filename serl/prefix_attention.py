@@ -57,8 +57,8 @@ class _PrefixAttention(torch.autograd.Function):
         bias = _bias(query, key, mask)
         for block in _blocks(query, key, spans, ends):
             folded = block.fold(query) * scaling
-            prefix, prefix_lse = _part(folded[None], *(part[None] for part in block.prefix(prefixes)))
-            own, own_lse = _part(block.by_row(folded), block.own(key), block.own(value), block.own_bias(bias))
+            prefix, prefix_lse = attend_part(folded[None], *(part[None] for part in block.prefix(prefixes)))
+            own, own_lse = attend_part(block.by_row(folded), block.own(key), block.own(value), block.own_bias(bias))
             (prefix, prefix_lse), (own, own_lse) = (prefix[0], prefix_lse[0]), (block.back(own), block.back(own_lse))
             total = torch.logaddexp(prefix_lse, own_lse)
             block.unfold(out, prefix * (prefix_lse - total).exp() + own * (own_lse - total).exp())
@@ -76,21 +76,24 @@ class _PrefixAttention(torch.autograd.Function):
         for block in _blocks(query, key, ctx.spans, ctx.ends):
             folded = block.fold(query) * ctx.scaling
             merged = [block.fold(tensor) for tensor in (grad, out, lse[..., None])]
-            from_prefix, *found = _part_backward(folded[None], *(part[None] for part in block.prefix(prefixes)),
-                                                 *(tensor[None] for tensor in merged))
+            from_prefix, *found = part_backward(folded[None], *(part[None] for part in block.prefix(prefixes)),
+                                                *(tensor[None] for tensor in merged))
             for whole, part in zip(block.prefix(d_prefixes), found):
                 whole += part[0]
-            from_own, *found = _part_backward(block.by_row(folded), block.own(key), block.own(value),
-                                              *map(block.by_row, merged), block.own_bias(bias))
+            from_own, *found = part_backward(block.by_row(folded), block.own(key), block.own(value),
+                                             *map(block.by_row, merged), block.own_bias(bias))
             for whole, part in zip((d_key, d_value), found):
                 block.own(whole).add_(part)
             block.unfold(d_query, (from_prefix[0] + block.back(from_own)) * ctx.scaling)
         return d_query, d_key, d_value, None, None, None, None, *d_prefixes
 
 
-def _part(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None = None
-          ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Attention to some of the keys alone, [X, K, M, D], and its log-sum-exp [X, K, M, 1]."""
+def attend_part(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None = None
+                ) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention to some of the keys alone, [X, K, M, D], and its log-sum-exp [X, K, M, 1].
+
+    Queries [X, K, M, D], scaled; keys and values [X, K, S, D]; the bias is broadcast to [X, K, M, S].
+    """
     if query.device.type == "cpu":  # PyTorch's own kernel; no public function shows its log-sum-exp
         out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(query, key, value, attn_mask=bias,
                                                                               scale=1.0)
@@ -98,9 +101,9 @@ def _part(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: tor
     return part_by_definition(query, key, value, bias)
 
 
-def _part_backward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad: torch.Tensor, out: torch.Tensor,
-                   lse: torch.Tensor, bias: torch.Tensor | None = None
-                   ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def part_backward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad: torch.Tensor, out: torch.Tensor,
+                  lse: torch.Tensor, bias: torch.Tensor | None = None
+                  ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """What these keys contribute to the gradients: dQ, dK, dV. `out` and `lse` are those of all keys together."""
     if query.device.type == "cpu":
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
@@ -110,7 +113,7 @@ def _part_backward(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, 
 
 def part_by_definition(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, bias: torch.Tensor | None = None
                        ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`_part` for other devices, and its oracle."""
+    """`attend_part` for other devices, and its oracle."""
     scores = _scores(query, key, bias)
     lse = scores.logsumexp(-1, keepdim=True)
     return scores.sub_(lse).exp_().to(query.dtype) @ value, lse
@@ -119,7 +122,7 @@ def part_by_definition(query: torch.Tensor, key: torch.Tensor, value: torch.Tens
 def part_backward_by_definition(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, grad: torch.Tensor,
                                 out: torch.Tensor, lse: torch.Tensor, bias: torch.Tensor | None = None
                                 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """`_part_backward` for other devices, and its oracle."""
+    """`part_backward` for other devices, and its oracle."""
     p = _scores(query, key, bias).sub_(lse).exp_()
     ds = (grad @ value.mT).sub_((grad * out).sum(-1, keepdim=True)).mul_(p).to(query.dtype)
     return ds @ key, ds.mT @ query, p.to(query.dtype).mT @ grad
@@ -131,10 +134,15 @@ def _scores(query: torch.Tensor, key: torch.Tensor, bias: torch.Tensor | None) -
 
 
 def _bias(query: torch.Tensor, key: torch.Tensor, mask_BQS: torch.Tensor | None) -> torch.Tensor:
-    """0 where a query may look among its row's own tokens, −inf elsewhere; [1 or B, Q, S]."""
+    """`bias_of` a mask, or of that in which a token sees all tokens up to itself; [1 or B, Q, S]."""
     if mask_BQS is None:
         mask_BQS = torch.ones(1, query.shape[2], key.shape[2], dtype=torch.bool, device=query.device).tril()
-    return torch.zeros(mask_BQS.shape, dtype=query.dtype, device=query.device).masked_fill_(~mask_BQS, -torch.inf)
+    return bias_of(mask_BQS, query.dtype)
+
+
+def bias_of(mask: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """What is added to the scores: 0 where a query may look, −inf elsewhere."""
+    return torch.zeros(mask.shape, dtype=dtype, device=mask.device).masked_fill_(~mask, -torch.inf)
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

@@ -36,8 +36,8 @@ def by_definition(tensors: list[torch.Tensor], mask_BQS: torch.Tensor) -> torch.
 @pytest.mark.parametrize("before, masked", [(0, False), (0, True), (3, True)])
 def test_outputs_and_gradients_are_those_of_one_softmax(monkeypatch, kernel, block, before, masked):
     if not kernel:  # what devices without PyTorch's CPU kernel run
-        monkeypatch.setattr(prefix_attention, "_part", prefix_attention.part_by_definition)
-        monkeypatch.setattr(prefix_attention, "_part_backward", prefix_attention.part_backward_by_definition)
+        monkeypatch.setattr(prefix_attention, "attend_part", prefix_attention.part_by_definition)
+        monkeypatch.setattr(prefix_attention, "part_backward", prefix_attention.part_backward_by_definition)
     monkeypatch.setattr(prefix_attention, "BLOCK_CPU", block)
     tensors = inputs(before + QUERIES)
     seen = torch.ones(5, QUERIES, before + QUERIES, dtype=torch.bool).tril(before)

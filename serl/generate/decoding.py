@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import torch
 
 from serl.backbone import Backbone
+from serl.prefix_attention import attend_part, bias_of
 from serl.shared_prefix import Prompts, attending
 
 
@@ -92,7 +93,9 @@ class DecodingRows:
         key_BKQD, value_BKQD, mask_BQS = self.memory.extend(layer, key_BKQD, value_BKQD)
         # The heads that share a key head (grouped-query attention) are folded too: [B, K, heads/K · Q, D].
         query_BKND = (query_BHQD * scaling).reshape(batch, shared, -1, width)
-        own_BKND, own_lse = _part(query_BKND, key_BKQD, value_BKQD, mask_BQS, queries)
+        bias = None if mask_BQS is None else bias_of(mask_BQS, query_BHQD.dtype)[:, None].repeat(
+            1, 1, heads // shared, 1)
+        own_BKND, own_lse = attend_part(query_BKND, key_BKQD, value_BKQD, bias)
 
         units, group = self.slots.shape
         folded = query_BKND[self.slots.flatten()].unflatten(0, (units, group)).transpose(1, 2).flatten(2, 3)
@@ -100,21 +103,11 @@ class DecodingRows:
         if self.used is not None:
             keys, values = keys[self.used], values[self.used]
             mask_UP = None if mask_UP is None else mask_UP[self.used]
-        prompt, lse = (part.unflatten(2, (group, -1)).transpose(1, 2).flatten(0, 1)[self.places]
-                       for part in _part(folded, keys, values, None if mask_UP is None else mask_UP[:, None], 1))
+        bias = None if mask_UP is None else bias_of(mask_UP, query_BHQD.dtype)[:, None, None]
+        prompt, lse = (found.unflatten(2, (group, -1)).transpose(1, 2).flatten(0, 1)[self.places]
+                       for found in attend_part(folded, keys, values, bias))
         merged = own_BKND + torch.sigmoid(lse - own_lse).to(own_BKND.dtype) * (prompt - own_BKND)
         return merged.view(batch, heads, queries, width)
-
-
-def _part(query_XKND: torch.Tensor, key_XKSD: torch.Tensor, value_XKSD: torch.Tensor,
-          mask_XQS: torch.Tensor | None, queries: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Softmax attention to one part of the keys, and its log-sum-exp [X, K, N, 1]; N is a multiple of `queries`."""
-    scores = query_XKND @ key_XKSD.mT
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    if mask_XQS is not None:
-        scores = scores.unflatten(2, (-1, queries)).masked_fill(~mask_XQS[:, None, None], -torch.inf).flatten(2, 3)
-    lse = scores.logsumexp(-1, keepdim=True)
-    return (scores - lse).exp().to(value_XKSD.dtype) @ value_XKSD, lse
 
 
 def _together(prompts: Prompts) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor | None]:
