@@ -103,6 +103,7 @@ RANGES = {
     "eval.n": (0, None),
     "eval.every": (0, None),
     "eval.probe": (1, None),
+    "eval.probe_n": (0, None),
     "eval.untrained": (0, None),
     "eval.batch_size": (1, None),
 }

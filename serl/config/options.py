@@ -200,8 +200,9 @@ class EvalConfig:
     select: tuple[str, ...] = ("vote", "oracle")  # of serl.select: first, vote, oracle (needs gold)
     temperature: float = 1.0
     batch_size: int = 256
-    every: int = 0  # steps between greedy evaluations on `probe` questions during training; 0: never
+    every: int = 0  # steps between evaluations on `probe` questions during training, greedy; 0: never
     probe: int = 200  # questions of those
+    probe_n: int = 0  # samples a question in those, beside the greedy answer
     start: bool = True  # evaluate the policy before the first update
     untrained: int = 0  # questions on which the same architecture with random weights is evaluated, greedily
 

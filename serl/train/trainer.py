@@ -210,10 +210,14 @@ class Trainer:
         return update(self.engine, batch, lam, self.config)
 
     def _probe(self) -> dict[str, float]:
-        """`eval/seen` and `eval/unseen`, points of the learning curve: greedy accuracy on a fixed sample."""
-        summary = evaluate_stage(self.bench, "probe", None, 0, self.config.eval.probe)
-        return {f"eval/{name}": metrics["greedy"]["value"] for name, metrics in summary["splits"].items()
-                if name != "all" and metrics}
+        """`eval/seen` and `eval/unseen`, points of the learning curve: greedy accuracy on a fixed sample.
+
+        With `eval.probe_n` samples a question also `eval/seen_mean@n` and so on.
+        """
+        n = self.config.eval.probe_n
+        summary = evaluate_stage(self.bench, "probe", None, n, self.config.eval.probe)
+        return {f"eval/{split}" + (f"_{name}" if name != "greedy" else ""): estimate["value"]
+                for split, metrics in summary["splits"].items() if split != "all" for name, estimate in metrics.items()}
 
     def _diagnose(self, samples: Sequence[Sample], step: int) -> dict[str, float]:
         """The gap of some trajectories beside its controls and its noise floor."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from pathlib import Path
 
 from serl.hindsight.credit.auc import Auc
 from serl.hindsight.credit.mistakes import Row, Table
-from serl.io import atomic_write_bytes
+from serl.view.figure import new_figure, write_png
 from serl.view.picture import BLUE, GRID, INK, ORANGE
 
 OFFSET = 0.16
@@ -15,11 +14,7 @@ OFFSET = 0.16
 
 def credit_picture(table: Table, title: str, target: Path) -> Path:
     """Write the picture and return its path; rows in the table's order, from above."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 1.4 + 0.42 * len(table.rows)), layout="constrained")
-    FigureCanvasAgg(figure)  # a canvas of its own: no display, and pyplot's state stays untouched
+    figure = new_figure(9, 1.4 + 0.42 * len(table.rows))
     axes = figure.subplots()
     for colour, label, part, offset in ((BLUE, "all tokens", "overall", -OFFSET),
                                         (ORANGE, "uncertain tokens", "uncertain", OFFSET)):
@@ -37,10 +32,7 @@ def credit_picture(table: Table, title: str, target: Path) -> Path:
     axes.grid(axis="x", color=GRID, linewidth=0.7)
     axes.set_axisbelow(True)
     axes.legend(frameon=False, fontsize=9, labelcolor=INK, loc="lower left")
-    png = BytesIO()
-    figure.savefig(png, format="png", dpi=150)
-    atomic_write_bytes(target, png.getvalue())
-    return target
+    return write_png(figure, target)
 
 
 def row_label(row: Row) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from serl.io import atomic_write_bytes
+from serl.view.figure import new_figure, write_png
 from serl.view.lines import smooth
 from serl.view.rundata import RunData, series
 
@@ -22,28 +22,18 @@ BAR_WIDTH = 0.36
 
 def write_picture(run_dir: Path) -> Path:
     """Write RUN/picture.png and return its path. A panel without data says so; errors as `RunData.read`."""
-    from io import BytesIO
-
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     run = RunData.read(run_dir)
-    figure = Figure(figsize=(11, 4), layout="constrained")
-    FigureCanvasAgg(figure)  # a canvas of its own: no display, and pyplot's state stays untouched
+    figure = new_figure(11, 4)
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
     _learning_curve(left, run.metrics)
     _before_after(right, run.summaries)
     figure.suptitle(run.name.replace("$", r"\$"), x=0.01, ha="left", fontsize=12, color=INK)
-    png = BytesIO()
-    figure.savefig(png, format="png", dpi=150)
-    target = run_dir / "picture.png"
-    atomic_write_bytes(target, png.getvalue())
-    return target
+    return write_png(figure, run_dir / "picture.png")
 
 
 def _learning_curve(axes: Axes, metrics: list[dict[str, Any]]) -> None:
     """Reward and accuracy over steps: faint as measured, bold as moving average, marks where evaluated."""
-    _plain(axes, "Training")
+    plain_axes(axes, "Training")
     for key, label, colour in CURVES:
         points = series(metrics, key)
         if points:
@@ -64,7 +54,7 @@ def _learning_curve(axes: Axes, metrics: list[dict[str, Any]]) -> None:
 
 def _before_after(axes: Axes, summaries: Sequence[Mapping[str, Any]]) -> None:
     """Greedy accuracy of every stage on seen and unseen databases, with 95% intervals."""
-    _plain(axes, "Greedy execution accuracy, % (95% interval)")
+    plain_axes(axes, "Greedy execution accuracy, % (95% interval)")
     for offset, (split, colour) in zip((-0.5, 0.5), SPLIT_COLOURS.items(), strict=True):
         bars = [
             (position, summary["splits"][split]["greedy"])
@@ -95,7 +85,8 @@ def _bars(axes: Axes, xs: list[float], estimates: list[Mapping[str, float]], col
         axes.text(x, 100 * estimate["high"] + 2, f"{value:.1f}", ha="center", fontsize=9, color=INK)
 
 
-def _plain(axes: Axes, title: str) -> None:
+def plain_axes(axes: Axes, title: str) -> None:
+    """A title, and no ink that says nothing."""
     axes.set_title(title, loc="left", fontsize=10, color=INK)
     axes.spines[["top", "right"]].set_visible(False)
     axes.spines[["left", "bottom"]].set_color(GRID)

@@ -1,0 +1,1 @@
+"""Sweeps: many runs of one recipe, by arms and seeds, and what they show together."""
