@@ -14,6 +14,7 @@ from pathlib import Path
 
 from grounding.errors import InputError
 from grounding.grounded import GroundedSchema, GroundingConfig, Request
+from grounding.io import read_jsonl
 
 DEFAULT_CACHE = Path(".cache/grounding")
 
@@ -120,17 +121,10 @@ def _query(options: argparse.Namespace) -> int:
 
 
 def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
-    try:
-        lines = options.questions.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{options.questions}: cannot be read ({error})") from error
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
+    for number, record in read_jsonl(options.questions):
         try:
-            record = json.loads(line)
             question, evidence = record["question"], record.get("evidence") or ""
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f'{options.questions}, line {number}: not a JSON object with "question" ({error})'
             ) from error

@@ -1,0 +1,1 @@
+"""How good grounding is: recall of values, tables and columns against gold."""

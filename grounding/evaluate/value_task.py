@@ -1,0 +1,115 @@
+"""Value retrieval as a task: for each question, the stored values that gold SQL compares a column with.
+
+A task file has one JSON document a line:
+
+    {"question", "evidence", "db", "targets": [{"table", "column", "value", "accept", "match_type"}, ...]}
+
+`db` is the SQLite file's path below the task's root; `accept` holds the spellings that count as the value.
+`match_type` is the kind: verbatim, case-differs, morph/typo (inflected or misspelt), synonym/abbr, short<=2 (two
+characters or fewer), number-like. A retrieved (table, column, value) hits a target strictly: all three are right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from grounding.errors import InputError
+from grounding.io import read_jsonl
+
+Found = tuple[str, str, str]
+"""(table, column, value) as retrieved."""
+
+CUTS = (1, 5, 10, 20)
+RESAMPLES = 2000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A value to be found; names are compared without case, the value exactly with one of `accept`."""
+
+    table: str
+    column: str
+    accept: frozenset[str]
+    kind: str
+
+    def is_hit_by(self, found: Found) -> bool:
+        table, column, value = found
+        return (table.lower(), column.lower()) == (self.table, self.column) and value in self.accept
+
+
+@dataclass(frozen=True)
+class Item:
+    """A question about a database, and what should be found for it."""
+
+    question: str
+    evidence: str
+    database: Path
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True)
+class Recall:
+    """Share of targets found among the first k, with the ends of its 95% interval, over `targets` targets."""
+
+    value: float
+    low: float
+    high: float
+    targets: int
+
+
+def read_task(path: Path, root: Path) -> list[Item]:
+    """The items of a task file; InputError names the line that is wrong, or a database that is not below `root`."""
+    items = []
+    for number, row in read_jsonl(path):
+        try:
+            targets = tuple(Target(target["table"].lower(), target["column"].lower(), frozenset(target["accept"]),
+                                   target["match_type"]) for target in row["targets"])
+            item = Item(row["question"], row.get("evidence", ""), root / row["db"], targets)
+        except (KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"{path}, line {number}: not an item of a value task ({error!r})") from error
+        if not item.database.is_file():
+            raise InputError(f"{path}, line {number}: no database {item.database}")
+        items.append(item)
+    return items
+
+
+def recall(items: Sequence[Item], found: Sequence[Sequence[Found]], cuts: Sequence[int] = CUTS, seed: int = 0
+           ) -> dict[str, dict[int, Recall]]:
+    """Recall at each cut by kind, and under `all`; `found` is each item's ranking, best first.
+
+    Intervals are percentile bootstraps over items, since the targets of a question stand and fall together.
+    """
+    ranks = [[_rank(target, ranking) for target in item.targets] for item, ranking in zip(items, found, strict=True)]
+    kinds = ["all", *dict.fromkeys(target.kind for item in items for target in item.targets)]
+    out: dict[str, dict[int, Recall]] = {}
+    for kind in kinds:
+        chosen = [[rank for rank, target in zip(own, item.targets) if kind in ("all", target.kind)]
+                  for own, item in zip(ranks, items)]
+        out[kind] = {cut: _recall([own for own in chosen if own], cut, seed) for cut in cuts}
+    return out
+
+
+def _rank(target: Target, ranking: Sequence[Found]) -> float:
+    """Place of the first hit from 1; infinite: none."""
+    return next((place for place, found in enumerate(ranking, 1) if target.is_hit_by(found)), np.inf)
+
+
+def _recall(ranks: Sequence[Sequence[float]], cut: int, seed: int) -> Recall:
+    hits_I = np.array([sum(rank <= cut for rank in own) for own in ranks], dtype=np.float64)
+    size_I = np.array([len(own) for own in ranks], dtype=np.float64)
+    picks_RI = np.random.default_rng(seed).integers(0, len(ranks), (RESAMPLES, len(ranks)))
+    low, high = np.percentile(hits_I[picks_RI].sum(1) / size_I[picks_RI].sum(1), [2.5, 97.5])
+    return Recall(float(hits_I.sum() / size_I.sum()), float(low), float(high), int(size_I.sum()))
+
+
+def as_rows(recalls: Mapping[str, Mapping[int, Recall]]) -> list[list[str]]:
+    """A table: kind, targets, one column a cut, in percent."""
+    rows = []
+    for kind, by_cut in recalls.items():
+        cells = [f"{100 * each.value:.1f} ({100 * each.low:.1f}–{100 * each.high:.1f})" for each in by_cut.values()]
+        rows.append([kind, str(next(iter(by_cut.values())).targets), *cells])
+    return rows
