@@ -30,6 +30,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 SHAPES = "512/64/8,1500/200/8,3000/200/16,3000/64/8,1500/200/8/4"
 WAYS = ("masked", "plain", "one", "ours")
 OBSERVATION = 12  # tokens between two actions
@@ -69,9 +71,10 @@ def main() -> None:
     if args.one_way:
         print(json.dumps(peak_memory(args)))
         return
-    result = {"options": vars(args),
-              "time": [measure(Shape.of(text), args) for text in args.shapes.split(",") if text],
-              "memory": measure_memory(args) if args.memory else {}}
+    shapes = [Shape.of(text) for text in args.shapes.split(",") if text]
+    with tqdm(total=len(shapes) * (args.repetitions + 1), desc="step", unit="repetition") as bar:
+        measured = [measure(shape, args, bar.update) for shape in shapes]
+    result = {"options": vars(args), "time": measured, "memory": measure_memory(args) if args.memory else {}}
     print(json.dumps(result) if args.json else tables(result))
 
 
@@ -190,7 +193,7 @@ class Bench:
         return loss_sum, self.engine.step()
 
 
-def measure(shape: Shape, args: argparse.Namespace) -> dict[str, Any]:
+def measure(shape: Shape, args: argparse.Namespace, passed: Callable[[], object] = lambda: None) -> dict[str, Any]:
     """CPU seconds of every way, their ratios to ours, and the teacher's share of the plain update and of ours."""
     import copy
     from dataclasses import replace
@@ -218,6 +221,7 @@ def measure(shape: Shape, args: argparse.Namespace) -> dict[str, Any]:
             start = time.process_time()
             results[name] = work()
             seconds[name].append(time.process_time() - start)
+        passed()
     check({way: results[way] for way in WAYS})
     return {"shape": str(shape), **summary({name: spent[1:] for name, spent in seconds.items()}),
             "tokens": sum(len(sample.trajectory) for sample in samples)}
