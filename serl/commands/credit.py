@@ -37,7 +37,6 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 def run(args: argparse.Namespace) -> int:
     """Write the table and the picture. InputError for a run, a step or weights that cannot be read."""
     from serl.config import load_config
-    from serl.hindsight.credit.mistakes import markdown
     from serl.train.credit.report import measure_run, write_report
 
     if args.samples < 1:
@@ -49,6 +48,6 @@ def run(args: argparse.Namespace) -> int:
     out = write_report(measured, args.out or args.run_dir / "credit")
     if args.json:
         print_json(measured.to_json())
-    print(f"{measured.heading}\n{markdown(measured.table)}\n\nwrote {out / 'credit.md'}, credit.json and credit.png",
+    print(f"{measured.markdown}\n\nwrote {out / 'credit.md'}, credit.json and credit.png",
           file=sys.stderr)
     return 0

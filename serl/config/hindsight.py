@@ -7,7 +7,8 @@ from string import Formatter
 from serl.errors import InputError
 
 GOLD_LEVELS = ("gold_result", "gold_sql")
-LEVELS = ("exec", "exec+verdict", "exec+diff", "exec+sibling", *GOLD_LEVELS)
+CLAUSES = "exec+clauses"  # the level for which parts of the action are executed too
+LEVELS = ("exec", "exec+verdict", "exec+diff", "exec+sibling", CLAUSES, *GOLD_LEVELS)
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,13 @@ class WordingConfig:
     verdict: str = "matches the expected result: {verdict}"  # exec+verdict; {verdict} is yes or no
     diff: str = "compared with the expected result: {differences}"  # exec+diff
     sibling: str = "another query that matches the expected result: {sql}"  # exec+sibling
+    clauses: str = "its parts:\n{parts}"  # exec+clauses
     gold_result: str = "expected result:\n{result}"  # gold_result
     gold_sql: str = "expected query: {sql}"  # gold_sql
 
 
-FIELDS = {"answer": "answer", "verdict": "verdict", "diff": "differences", "sibling": "sql", "gold_result": "result",
-          "gold_sql": "sql"}
+FIELDS = {"answer": "answer", "verdict": "verdict", "diff": "differences", "sibling": "sql", "clauses": "parts",
+          "gold_result": "result", "gold_sql": "sql"}
 TAKEN_TAGS = ("think", "sql", "solution", "observation")
 _FORGES = re.compile(r"[<>`\[\]]")  # with what stands in a field, these could make a tag or a chat token
 

@@ -108,7 +108,7 @@ class HindsightConfig:
     # comes from (serl.hindsight.credit.sources); all but teacher_gap run no teacher and need no hindsight.
     source: str = "teacher_gap"
     # What the teacher is told: exec (status, shape, first rows, engine message) | exec+verdict | exec+diff |
-    # exec+sibling | gold_result | gold_sql (serl.hindsight.levels)
+    # exec+sibling | exec+clauses (executes parts of the action too) | gold_result | gold_sql (serl.hindsight.levels)
     level: str = "exec"
     allow_gold: bool = False  # the opt-in to gold in token credit (ablations): oracle_diff, gold_result, gold_sql
     # What is left out of the database's answer, since it repeats the action and would be copied: none | messages (what

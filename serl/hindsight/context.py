@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from serl.agent.trajectory import Trajectory, Turn
 from serl.hindsight.facts import Facts
 from serl.hindsight.levels import ContextOptions, told
+from serl.hindsight.ranked import Ranked
 from serl.hindsight.teacher_only import TeacherOnly
 
 Encode = Callable[[str], list[int]]
@@ -38,20 +39,27 @@ def empty_hindsight(options: ContextOptions, encode: Encode) -> Hindsight | None
     return frame("", encode, options.budget, tag=options.wording.tag)
 
 
-def frame(answer: str, encode: Encode, budget: int, note: str = "", tag: str = "hindsight") -> Hindsight | None:
+def frame(answer: str, encode: Encode, budget: int, note: str | Ranked = "", tag: str = "hindsight"
+          ) -> Hindsight | None:
     """Frame around a body of two parts; over `budget` tokens a part loses its middle, never the frame its tags.
 
         \\n<hindsight>\\n  answer  \\n  note  \\n</hindsight>
 
     Each part may take half of the room, and what the other leaves of its half: a long answer cannot push out a verdict.
+    A ranked note loses lines before it is cut.
     """
     opening, closing = encode(f"\n<{tag}>\n"), encode(f"\n</{tag}>")
     room = budget - len(opening) - len(closing)
     if room < (1 if answer or note else 0):
         return None
     first = encode(answer) if answer else []
-    second = encode(f"\n{note}" if answer else note) if note else []
-    for_note = min(len(second), max(room // 2, room - len(first)))
+    most = max(room // 2, room - len(first))
+
+    def behind(text: str) -> list[int]:
+        return encode(f"\n{text}" if answer else text) if text else []
+
+    second = behind(note.within(lambda text: len(behind(text)) <= most) if isinstance(note, Ranked) else note)
+    for_note = min(len(second), most)
     return Hindsight((*opening, *_cut(first, room - for_note), *_cut(second, for_note), *closing))
 
 

@@ -3,12 +3,12 @@
     judging a group of trajectories ─▶ Known, one a trajectory ─▶ Facts, one a turn ─▶ `context.make_hindsight`
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from serl.agent.grammar import Kind
 from serl.agent.trajectory import Turn
-from serl.hindsight.teacher_only import GoldAnswer, SiblingSql
+from serl.hindsight.teacher_only import GoldAnswer, PartAnswers, SiblingSql
 from serl.sql.outcome import Outcome, Status
 from serl.sql.statement import tokens
 
@@ -21,6 +21,8 @@ class Known:
     correct: bool | None = None  # is its solution right? None: it was not judged
     gold: GoldAnswer | None = None
     sibling: SiblingSql | None = None
+    # By the SQL of its actions, what their parts did; empty: nobody asked, since only `exec+clauses` tells it.
+    parts: Mapping[str, PartAnswers] = field(default_factory=dict)
 
 
 NOTHING = Known()
@@ -36,6 +38,7 @@ class Facts:
     correct: bool | None = None
     gold: GoldAnswer | None = None
     sibling: SiblingSql | None = None
+    parts: PartAnswers | None = None  # None: nobody asked
 
     @property
     def tells(self) -> bool:
@@ -54,7 +57,7 @@ def know(question: str, finals_G: Sequence[str | None], correct_G: Sequence[bool
 def facts_of(turn: Turn, known: Known) -> Facts:
     """The facts of one turn of a trajectory."""
     return Facts(turn.outcome, turn.parsed.sql, turn.parsed.kind is Kind.FINAL, known.correct, known.gold,
-                 known.sibling)
+                 known.sibling, known.parts.get(turn.parsed.sql))
 
 
 def _sibling(place: int, own: str | None, right_G: Sequence[str | None]) -> SiblingSql | None:

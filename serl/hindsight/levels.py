@@ -5,6 +5,7 @@
     exec+verdict   and, of the solution: whether it matches the expected result
     exec+diff      and, of the solution: how its shape differs from gold's (`shape.py`), never gold's values
     exec+sibling   and the final SQL of another trajectory of the group that succeeded, if there is one
+    exec+clauses   and what its parts did: rows of each table, join and condition alone, and so on (`parts/`)
     gold_result    gold's first rows, alone                            for ablations, by `hindsight.allow_gold`
     gold_sql       gold's SQL, alone                                   for ablations, by `hindsight.allow_gold`
 
@@ -20,6 +21,8 @@ from serl.agent.observation import render_outcome
 from serl.config import Config, WordingConfig
 from serl.config.hindsight import check_level
 from serl.hindsight.facts import Facts
+from serl.hindsight.parts.lines import lines_of
+from serl.hindsight.ranked import Ranked
 from serl.hindsight.redact import redacted
 from serl.hindsight.shape import differences
 from serl.hindsight.teacher_only import GoldAnswer
@@ -50,10 +53,11 @@ class ContextOptions:
                    hindsight.redact, hindsight.wording, hindsight.allow_gold)
 
 
-def told(facts: Facts, options: ContextOptions) -> tuple[str, str] | None:
+def told(facts: Facts, options: ContextOptions) -> tuple[str, str | Ranked] | None:
     """The body of a hindsight in two parts, the database's answer and what the level adds to it, either may be "".
 
-    None: there is nothing to tell. Raises ValueError where the level compares with gold and `facts` hold none.
+    None: there is nothing to tell. Raises ValueError where `facts` do not hold what the level tells: gold, to compare
+    with, or the parts' answers.
     """
     outcome, wording = facts.outcome, options.wording
     if not facts.tells:
@@ -66,6 +70,8 @@ def told(facts: Facts, options: ContextOptions) -> tuple[str, str] | None:
             return answer, wording.diff.format(differences=differences(outcome, _gold(facts)))
         case "exec+sibling" if facts.sibling is not None:
             return answer, wording.sibling.format(sql=_sql(facts.sibling.sql))
+        case "exec+clauses":
+            return answer, _parts(facts, options)
         case "gold_result":
             return "", wording.gold_result.format(result=_answer(_gold(facts).outcome, None, options))
         case "gold_sql":
@@ -78,6 +84,13 @@ def _gold(facts: Facts) -> GoldAnswer:
     if facts.gold is None:
         raise ValueError("this hindsight level compares with gold, and the facts hold none")
     return facts.gold
+
+
+def _parts(facts: Facts, options: ContextOptions) -> str | Ranked:
+    if facts.parts is None:
+        raise ValueError("this hindsight level tells what the action's parts did, and nobody asked the database for it")
+    lines = lines_of(facts.parts.findings, options.redact != "action", options.chars)
+    return Ranked(options.wording.clauses, lines) if lines else ""
 
 
 def _answer(outcome: Outcome, sql: str | None, options: ContextOptions) -> str:

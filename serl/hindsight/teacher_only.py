@@ -7,6 +7,7 @@ shows no content. Only `levels.py` opens them, and only for what a level is allo
 
 from dataclasses import dataclass
 
+from serl.hindsight.parts.part import Finding
 from serl.sql.outcome import Outcome
 
 
@@ -29,6 +30,13 @@ class GoldAnswer(TeacherOnly):
 
     sql: str
     outcome: Outcome
+
+
+@dataclass(frozen=True, repr=False)
+class PartAnswers(TeacherOnly):
+    """What the database said of the parts of one action: the student has only its answer to the whole."""
+
+    findings: tuple[Finding, ...]
 
 
 @dataclass(frozen=True, repr=False)

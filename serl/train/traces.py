@@ -27,6 +27,7 @@ from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
 from serl.task import Question
 from serl.train.mutate import Schema, mutations, probes
+from serl.train.parts import ask_parts, tells_parts
 
 PLANS = (("direct", 0.4), ("check", 0.25), ("probe", 0.1), ("correct", 0.25))
 SHOWN = 0.85  # share of the wrong queries whose answer shows it, where there is such a one
@@ -143,7 +144,10 @@ class TraceWriter:
     def _facts(self, question: Question, outcome: Outcome | None, sql: str | None, correct: bool) -> Facts:
         """Facts of a solution; no sibling, since the only one there could be is gold, which is the target."""
         gold = GoldAnswer(question.example.gold_sql, question.gold)
-        return Facts(outcome, sql, final=True, correct=correct, gold=gold)
+        parts = None
+        if tells_parts(self.config) and sql is not None and outcome is not None:
+            (parts,) = ask_parts(self.sandbox, [(question.example.db_path, sql, outcome.status)])
+        return Facts(outcome, sql, final=True, correct=correct, gold=gold, parts=parts)
 
     @property
     def options(self) -> ContextOptions:

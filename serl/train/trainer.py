@@ -39,6 +39,7 @@ from serl.train.distill import distill
 from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
 from serl.train.groups import Group, fill
 from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
+from serl.train.parts import add_parts, tells_parts
 from serl.train.records import record, teacher_rows
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
 from serl.train.update import update
@@ -104,6 +105,9 @@ class Trainer:
         if self.reference is not None:
             with clock("time/score"):
                 batch = add_reference(self.reference.model, batch, self.config)
+        if self._teaches(lam) and tells_parts(self.config):
+            with clock("time/parts"):
+                batch = self._add_parts(batch, questions)
         metrics = {"groups/refill_rounds": float(rounds), "groups/discarded": float(len(discarded)),
                    "hindsight/lambda": lam, "teacher/lag": float(self.teacher.updates_behind),
                    "teacher/own_bytes": float(own_bytes(self.teacher.model, self.bench.model))}
@@ -177,6 +181,16 @@ class Trainer:
                          GoldAnswer(question.example.gold_sql, question.gold))
             samples += [Sample.of(*row) for row in zip(group, rewards, advantages, known)]
         return samples
+
+    def _teaches(self, lam: float) -> bool:
+        """Whether a teacher reads hindsight in this step."""
+        return self._has_teacher and (self.distilled or lam > 0.0)
+
+    def _add_parts(self, samples: Sequence[Sample], questions: Sequence[Question]) -> list[Sample]:
+        """Samples of groups of equal size with what the parts of their actions did."""
+        size = self.config.rollout.group_size
+        return add_parts(self.bench.sandbox, samples, [questions[place // size].example.db_path
+                                                       for place in range(len(samples))])
 
     def _add_credit(self, samples: Sequence[Sample], questions: Sequence[Question], lam: float
                     ) -> tuple[list[Sample], int]:

@@ -13,13 +13,15 @@ from serl.config.hindsight import GOLD_LEVELS, LEVELS
 from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
 from serl.hindsight.facts import facts_of, know
 from serl.hindsight.levels import ContextOptions, told
-from serl.hindsight.teacher_only import GoldAnswer, SiblingSql
+from serl.hindsight.parts.part import Finding, Kind, Part
+from serl.hindsight.teacher_only import GoldAnswer, PartAnswers, SiblingSql
 from serl.sql.outcome import Outcome, Status
 from tests.agent.test_env import EXAMPLE, ROWS, act, encode, start
 from tests.hindsight.test_context import ENV, text
 
 ROOT = Path(__file__).parents[2]
-SECRETS = [Hindsight((5, 6)), GoldAnswer("SELECT secret", ROWS), SiblingSql("SELECT secret")]
+SECRETS = [Hindsight((5, 6)), GoldAnswer("SELECT secret", ROWS), SiblingSql("SELECT secret"),
+           PartAnswers((Finding(Part("", Kind.TABLE, 1, 1, "secret", ("",)), (5,)),))]
 OPEN = [level for level in LEVELS if level not in GOLD_LEVELS]
 
 
@@ -73,6 +75,7 @@ def test_gold_is_in_no_teacher_input_without_the_opt_in(rows, gold_rows, level, 
     join = ENV.token_bytes.join
     for trajectory, known in zip(group, know("1", [each.final_sql for each in group], [False, True], gold)):
         assert "Ж" not in join(trajectory.token_ids).decode()
+        known = replace(known, parts={turn.parsed.sql: PartAnswers(()) for turn in trajectory.turns})
         for turn in trajectory.turns:
             ids, _ = teacher_input(trajectory, turn, make_hindsight(facts_of(turn, known), options, encode))
             assert "Ж" not in join(ids).decode()
@@ -99,7 +102,9 @@ def test_no_text_from_outside_closes_the_frame_or_forges_a_turn(cell, message, s
     options = ContextOptions(level, budget, 5, 200, redact, allow_gold=True)
     known = know("1", ["SELECT 1"], [False], GoldAnswer(f"SELECT {sql}", found))[0]
     for outcome in (found, Outcome(Status.ERROR, error=message)):
-        facts = replace(facts_of(episode.trajectory.turns[0], known), outcome=outcome, sibling=SiblingSql(sql))
+        part = Part("", Kind.CONDITION, 1, 2, sql, ("", "", ""), (("", Kind.TABLE, 1),), ((message, cell),))
+        facts = replace(facts_of(episode.trajectory.turns[0], known), outcome=outcome, sibling=SiblingSql(sql),
+                        parts=PartAnswers((Finding(part, (0, 0, cell)), Finding(replace(part, number=2), None))))
         hindsight = make_hindsight(facts, options, encode)
         assert hindsight.ids[-1] == CLOSE and hindsight.ids.count(CLOSE) == 1
         assert [hindsight.ids.count(token) for token in CONTROL] == [0, 0, 1, 0, 0]

@@ -11,7 +11,7 @@ from serl.hindsight.context import make_hindsight
 from serl.hindsight.facts import Facts, facts_of, know
 from serl.hindsight.levels import ContextOptions, told
 from serl.hindsight.shape import differences
-from serl.hindsight.teacher_only import GoldAnswer, SiblingSql
+from serl.hindsight.teacher_only import GoldAnswer, PartAnswers, SiblingSql
 from serl.sql.outcome import Outcome, Status
 from tests.agent.test_env import ROWS, encode
 from tests.hindsight.test_context import ERROR, played, text
@@ -126,6 +126,8 @@ def test_facts_of_a_turn_are_its_own_and_its_trajectorys():
     known = know("7", [trajectory.final_sql, "SELECT 2"], [False, True], GOLD)
     query, solution = (facts_of(turn, known[0]) for turn in trajectory.turns)
     assert query == Facts(ROWS, "SELECT name FROM city", False, False, GOLD, SiblingSql("SELECT 2"))
+    asked = replace(known[0], parts={"SELECT name FROM city": PartAnswers(())})
+    assert [facts_of(turn, asked).parts for turn in trajectory.turns] == [PartAnswers(()), None]
     assert solution == Facts(ERROR, "SELECT 1", True, False, GOLD, SiblingSql("SELECT 2"))
     assert known[0].question == "7"
 

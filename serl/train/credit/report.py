@@ -11,14 +11,18 @@ from tqdm import tqdm
 from serl import model as models
 from serl.config import Config
 from serl.errors import InputError
-from serl.hindsight.credit.mistakes import Table, markdown
+from serl.hindsight.credit import revealed
+from serl.hindsight.credit.difference import Span
+from serl.hindsight.credit.mistakes import Failure, Table, markdown
 from serl.hindsight.facts import know
+from serl.hindsight.parts.part import Finding
 from serl.hindsight.teacher_only import GoldAnswer
 from serl.io import atomic_write_text
 from serl.train import checkpoint as checkpoints
 from serl.train.credit.contexts import Case, make_contexts
-from serl.train.credit.measure import Judge, gather, measure
+from serl.train.credit.measure import Batch, Judge, gather, measure
 from serl.train.credit.replay import group_of, read_groups, recorded_steps
+from serl.train.parts import add_parts
 from serl.train.records import OUTCOME_ROWS
 from serl.view.credit import credit_picture
 from serl.workbench import Workbench, open_workbench
@@ -32,6 +36,7 @@ class Measured:
     steps: tuple[int, ...]
     checkpoint: Path
     table: Table
+    parts: tuple[revealed.Revealed, ...]
 
     @property
     def heading(self) -> str:
@@ -44,7 +49,14 @@ class Measured:
 
     def to_json(self) -> dict[str, Any]:
         return {"run": str(self.run), "steps": list(self.steps), "checkpoint": str(self.checkpoint),
-                **self.table.to_json()}
+                **self.table.to_json(), "parts": [row.to_json() for row in self.parts]}
+
+    @property
+    def markdown(self) -> str:
+        """The table of blame, and what executing parts of the same failed SQL reveals by itself."""
+        return (f"{self.heading}\n\n{markdown(self.table)}\n\nParts of the failed SQL that differ from gold and that "
+                f"do not, and what executing them says (serl.hindsight.parts.signs):\n\n"
+                f"{revealed.markdown(self.parts)}")
 
 
 def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoint: Path | None,
@@ -62,6 +74,7 @@ def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoin
         if not batch.cases:
             raise InputError(f"{run}: no failed SQL with a difference to gold in step {', '.join(map(str, steps))}; "
                              "give other steps with --step")
+        batch = _with_parts(batch, bench)
         judges = [Judge("synchronized", bench.model, ("teacher_student",), against_empty=True)]
         for path in teachers:
             teacher, tokenizer = models.load(str(path), config.model.dtype)
@@ -72,13 +85,14 @@ def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoin
         passes = 2 + sum(len(contexts.by_name) for _ in judges)
         with tqdm(total=passes, desc="credit", unit="pass") as bar:
             table = measure(batch, bench.model, judges, contexts, config, bar.update)
-    return Measured(run, tuple(steps), weights, table)
+    parts = revealed.revealed(map(_parts_and_mistakes, batch.failures.found, batch.cases))
+    return Measured(run, tuple(steps), weights, table, tuple(parts))
 
 
 def write_report(measured: Measured, folder: Path) -> Path:
     """Write credit.json, credit.md and credit.png into a folder and return it."""
     atomic_write_text(folder / "credit.json", json.dumps(measured.to_json(), ensure_ascii=False) + "\n")
-    atomic_write_text(folder / "credit.md", f"{measured.heading}\n\n{markdown(measured.table)}\n")
+    atomic_write_text(folder / "credit.md", f"{measured.markdown}\n")
     credit_picture(measured.table, measured.run.resolve().name, folder / "credit.png")
     return folder
 
@@ -95,6 +109,19 @@ def _cases(records: Sequence[dict[str, Any]], bench: Workbench) -> list[Case]:
     finals, correct = zip(*((sample.trajectory.final_sql, sample.correct) for sample in samples))
     known = know(question_id, finals, correct, GoldAnswer(found[0].gold_sql, gold))
     return [Case(replace(sample, known=each), found[0], gold) for sample, each in zip(samples, known)]
+
+
+def _with_parts(batch: Batch, bench: Workbench) -> Batch:
+    """The batch with what the parts of its actions did: records do not keep it, so the database is asked again."""
+    samples = add_parts(bench.sandbox, [case.sample for case in batch.cases],
+                        [case.example.db_path for case in batch.cases])
+    return replace(batch, cases=tuple(replace(case, sample=sample) for case, sample in zip(batch.cases, samples)))
+
+
+def _parts_and_mistakes(failure: Failure, case: Case) -> tuple[Sequence[Finding], Sequence[Span]]:
+    """What was found of a failed SQL's parts, and its wrong characters."""
+    sql = failure.candidate.sql
+    return case.sample.known.parts[sql].findings, failure.comparer(sql, failure.gold.sql).wrong
 
 
 def _newest(run: Path) -> Path:

@@ -12,7 +12,7 @@ from serl.errors import InputError
 from serl.hindsight.context import teacher_input
 from serl.hindsight.credit.gate import gate
 from serl.hindsight.facts import know
-from serl.hindsight.teacher_only import GoldAnswer
+from serl.hindsight.teacher_only import GoldAnswer, PartAnswers
 from serl.io import write_jsonl
 from serl.sql.outcome import Outcome, Status
 from serl.task import Question
@@ -37,7 +37,9 @@ def cases_of(samples, city, question_id: str = "1") -> list[Case]:
     example = example_of(city, question_id=question_id)
     finals, correct = zip(*((sample.trajectory.final_sql, sample.correct) for sample in samples))
     known = know(question_id, finals, correct, GoldAnswer(example.gold_sql, GOLD_RESULT))
-    return [Case(replace(sample, known=each), example, GOLD_RESULT) for sample, each in zip(samples, known)]
+    parts = {turn.parsed.sql: PartAnswers(()) for sample in samples for turn in sample.trajectory.turns}
+    return [Case(replace(sample, known=replace(each, parts=parts)), example, GOLD_RESULT)
+            for sample, each in zip(samples, known)]
 
 
 @pytest.fixture(scope="module")

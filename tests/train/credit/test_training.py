@@ -14,6 +14,7 @@ from serl.errors import InputError
 from serl.io import read_json, read_jsonl
 from serl.tracking import RunFolder, Tracker, trajectory_file
 from serl.train import checkpoint
+from serl.train.parts import add_parts
 from serl.train.samples import add_teacher
 from serl.train.trainer import Trainer
 from serl.workbench import Workbench, workbench_of
@@ -107,6 +108,35 @@ def test_every_source_reweights_within_bounds_and_only_teacher_gap_asks_a_teache
     assert (metrics["hindsight/coverage"] > 0) == (source != "none")
 
 
+@pytest.mark.parametrize("loss", ["grpo", "sdpo"])
+def test_only_the_level_that_tells_parts_executes_them_and_only_the_teacher_reads_them(bench, tmp_path, monkeypatch,
+                                                                                       loss):
+    asked = []
+    monkeypatch.setattr("serl.train.trainer.add_parts", lambda *args: asked.append(1) or add_parts(*args))
+    bench = replace(bench, config=replace(bench.config, train=replace(bench.config.train, loss=loss)))
+    records, read = {}, {}
+    for level in ("exec", "exec+clauses"):
+        folder = tmp_path / level
+        told = int(level != "exec")
+        with opened(bench, folder, level=level, dump=True, gate_every=told, diagnose_every=told) as trainer:
+            metrics = trainer.step(1)
+        assert ("time/parts" in metrics) == bool(asked) == (level == "exec+clauses")
+        records[level] = read_jsonl(trajectory_file(folder, 1))
+        (dumped,) = (folder / "hindsight").iterdir()
+        read[level] = [row["hindsight"] for row in read_jsonl(dumped)]
+    assert len(asked) == 1
+    for one, other in zip(*records.values(), strict=True):
+        assert all(one[key] == other[key] for key in ("token_ids", "reward", "reward_terms", "advantage"))
+    assert not any("its parts" in text for text in read["exec"])
+    assert sum("its parts:\n" in text and "table " in text for text in read["exec+clauses"]) > len(read["exec"]) / 2
+
+
+def test_at_lambda_zero_no_part_is_executed(bench, tmp_path, monkeypatch):
+    monkeypatch.setattr("serl.train.trainer.add_parts", None)
+    with opened(bench, tmp_path, level="exec+clauses", lambda0=0.0) as trainer:
+        assert trainer.step(0)["hindsight/lambda"] == 0
+
+
 @pytest.mark.parametrize("source", ["oracle_diff", "surprisal", "entropy", "teacher_gap"])
 def test_a_resumed_run_repeats_an_uninterrupted_one(bench, tmp_path, source):
     options = {"source": source, "gate_every": 1}
@@ -156,6 +186,7 @@ def test_serl_credit_writes_table_picture_and_json(run_folder, tmp_path, capsys)
     # The given teacher's weights are the student's, so that both gaps are the same.
     one, other = (rows["teacher_gap", teacher, "exec"]["overall"]["value"] for teacher in ("synchronized", frozen.name))
     assert one == pytest.approx(other, abs=1e-6)
+    assert [row["kind"] for row in document["parts"]][0] == "table" and "| part | sign |" in captured.err
     assert "| teacher_gap | synchronized | exec |" in (out / "credit.md").read_text()
     assert (out / "credit.png").read_bytes().startswith(b"\x89PNG") and "credit.md" in captured.err
 
