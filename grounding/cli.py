@@ -1,4 +1,4 @@
-"""The `grounding` command: build value indices ahead of time, and ask what of a database a question needs.
+"""The `grounding` command: build value indices ahead of time, ask what of a database a question needs, evaluate that.
 
 Human text goes to stderr, results to stdout. Exit 0: done; 1: a database could not be indexed; 2: wrong usage or input.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grounding.errors import InputError
 from grounding.grounded import GroundedSchema, GroundingConfig, Request
-from grounding.io import read_jsonl
+from grounding.io import atomic_write_text, read_jsonl
 
 DEFAULT_CACHE = Path(".cache/grounding")
 
@@ -74,6 +74,21 @@ def _parser() -> argparse.ArgumentParser:
         help="leave out values that score less, 0 to 1 (default: %(default)s, rank only)",
     )
     query.set_defaults(run=_query)
+    evaluate = commands.add_parser("eval", parents=[shared], help="recall of values, tables and columns against gold")
+    evaluate.add_argument("--root", type=Path, required=True, help="the folder of the data set, or of the task")
+    evaluate.add_argument("--format", choices=("spider", "bird"), help="the data set's layout")
+    evaluate.add_argument("--split", default="dev", help="dev or train (default: %(default)s)")
+    evaluate.add_argument("--questions", type=Path, help="the questions' file, where it is not in its usual place")
+    evaluate.add_argument("--databases", type=Path, help="the databases' folder, likewise")
+    evaluate.add_argument("--task", type=Path, help="a file of value targets, instead of a data set")
+    for option in ("keep_all_columns", "keep_table_columns"):
+        default = getattr(GroundingConfig, option)
+        about = "keep whole what has at most this many columns; 0 shows what links alone do (default: %(default)s)"
+        evaluate.add_argument(f"--{option.replace('_', '-')}", type=int, default=default, help=about)
+    evaluate.add_argument("--limit", type=int, help="only this many questions, evenly spread over the split")
+    evaluate.add_argument("--out", type=Path, help="write the JSON document here too")
+    evaluate.add_argument("--save-task", type=Path, help="write the value targets found in gold to this file")
+    evaluate.set_defaults(run=_evaluate)
     return parser
 
 
@@ -117,6 +132,33 @@ def _query(options: argparse.Namespace) -> int:
     config = replace(GroundingConfig(), mode=options.mode, top_values=options.top_values, min_score=options.min_score)
     for grounded in Grounder(options.cache, options.encoder, config).ground_many(requests):
         print(json.dumps(grounded.to_json(), ensure_ascii=False) if options.json else _for_people(grounded))
+    return 0
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    if (options.format is None) == (options.task is None):
+        raise InputError("give --format spider or bird for a data set, or --task FILE")
+
+    from grounding.evaluate import report
+    from grounding.evaluate.questions import read_split
+    from grounding.evaluate.value_task import read_task, write_task
+    from grounding.grounder import Grounder
+
+    config = GroundingConfig(keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns)
+    grounder = Grounder(options.cache, options.encoder, config)
+    if options.task:
+        found = report.evaluate_task(read_task(options.task, options.root), grounder)
+    else:
+        split = read_split(options.format, options.root, options.split, options.questions, options.databases)
+        found = report.evaluate_split(split.sample(options.limit), grounder)
+    document = json.dumps(found.to_json(), ensure_ascii=False)
+    if options.save_task:
+        write_task(options.save_task, found.items, options.root)
+    if options.out:
+        atomic_write_text(options.out, document + "\n")
+    print(found.for_people(), file=sys.stderr)
+    if options.json:
+        print(document)
     return 0
 
 

@@ -62,7 +62,9 @@ class ValueMatch:
     score: float
     """Similarity to the closest mention, 0 to 1."""
     channel: str
-    """Where that similarity comes from: exact, trigram or dense."""
+    """Where that similarity comes from: exact, trigram, dense, or code (it abbreviates the mention)."""
+    mention: int = 0
+    """Which mention that is, by its place among the question's."""
 
 
 @dataclass(frozen=True)

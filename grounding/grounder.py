@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from grounding.embed import CachedEncoder, find_encoder
-from grounding.grounded import ColumnSamples, GroundedSchema, GroundingConfig, LinkedTable, Request
+from grounding.grounded import ColumnSamples, GroundedSchema, GroundingConfig, LinkedTable, Request, ValueMatch
 from grounding.index import ValueIndex
 from grounding.link import link
-from grounding.mentions import Mention, find_mentions
+from grounding.mentions import Mention, find_mentions, find_spans
 from grounding.retrieve import confident, retrieve
+from grounding.retrieve.channels import Asked
+from grounding.retrieve.profile import Profile
 from grounding.schema import Database
 from grounding.text import content_stems
 
@@ -22,11 +24,12 @@ OPEN_DATABASES = 256  # indices held at once; each is an open file and, once sea
 
 
 @dataclass(frozen=True)
-class _Opened:
+class Opened:
     """A database that has been read, and its index."""
 
     database: Database
     index: ValueIndex
+    profile: Profile
 
 
 class Grounder:
@@ -47,7 +50,7 @@ class Grounder:
         self.config = config
         found = find_encoder(encoder)
         self._encoder = CachedEncoder(found, self.cache_dir / "vectors", progress) if found else None
-        self._opened: dict[tuple, _Opened] = {}
+        self._opened: dict[tuple, Opened] = {}
 
     def ground(self, request: Request) -> GroundedSchema:
         """S' of one question. Raises InputError for a database that cannot be read."""
@@ -58,11 +61,16 @@ class Grounder:
         return [
             grounded
             for start in range(0, len(requests), REQUESTS_A_BATCH)
-            for grounded in self._ground_batch(requests[start : start + REQUESTS_A_BATCH])
+            for grounded, _ in self._ground_batch(requests[start : start + REQUESTS_A_BATCH])
         ]
 
     def open(self, db_path: Path, description_dir: Path | None = None) -> tuple[Database, ValueIndex]:
         """The database's schema and its value index, which is built now if it is not there yet."""
+        opened = self.open_all(db_path, description_dir)
+        return opened.database, opened.index
+
+    def open_all(self, db_path: Path, description_dir: Path | None = None) -> Opened:
+        """The same, and what retrieval knows of the columns."""
         path = Path(db_path)
         # A file that has changed since it was opened is opened anew. A missing one is left for Database to report.
         stat = path.stat() if path.exists() else None
@@ -70,36 +78,54 @@ class Grounder:
         opened = self._opened.pop(key, None)
         if opened is None:
             database = Database.read(path, description_dir)
-            opened = _Opened(database, ValueIndex.open(database, self.cache_dir, self._encoder, self.config))
+            index = ValueIndex.open(database, self.cache_dir, self._encoder, self.config)
+            opened = Opened(database, index, Profile(database, index, self._encoder))
         self._opened[key] = opened  # last: the dictionary is in order of use
         if len(self._opened) > OPEN_DATABASES:
             del self._opened[next(iter(self._opened))]
-        return opened.database, opened.index
+        return opened
 
-    def _ground_batch(self, requests: Sequence[Request]) -> Iterator[GroundedSchema]:
+    def rank_many(self, requests: Sequence[Request], k: int) -> list[tuple[GroundedSchema, tuple[ValueMatch, ...]]]:
+        """S' of each request, and its k best values whatever their score: for evaluation."""
+        return list(self._ground_batch(requests, k))
+
+    def ask(self, requests: Sequence[Request]) -> list[Asked]:
+        """What is looked up for each request; the mentions of them all are encoded together."""
         mentions = [find_mentions(r.question, r.evidence, self.config.max_mentions) for r in requests]
         vectors = self._encode(mentions)
-        for request, found in zip(requests, mentions):
-            yield self._ground(request, found, vectors)
+        return [self._ask(request, found, vectors) for request, found in zip(requests, mentions)]
+
+    def _ground_batch(
+        self, requests: Sequence[Request], k: int = 0
+    ) -> Iterator[tuple[GroundedSchema, tuple[ValueMatch, ...]]]:
+        for request, asked in zip(requests, self.ask(requests)):
+            yield self._ground(request, asked, k)
 
     def _encode(self, mentions: Sequence[Sequence[Mention]]) -> dict[str, np.ndarray] | None:
         """Unit vectors by mention text; None without an encoder."""
-        texts = list(dict.fromkeys(mention.text for found in mentions for mention in found))
-        if self._encoder is None or not texts:
+        if self._encoder is None:
             return None
-        return dict(zip(texts, self._encoder.encode(texts)))
+        texts = list(dict.fromkeys(mention.text for found in mentions for mention in found))
+        return dict(zip(texts, self._encoder.encode(texts))) if texts else {}
 
-    def _ground(
-        self, request: Request, mentions: Sequence[Mention], vectors: dict[str, np.ndarray] | None
-    ) -> GroundedSchema:
-        database, index = self.open(request.db_path, request.description_dir)
+    def _ask(
+        self, request: Request, mentions: tuple[Mention, ...], vectors: dict[str, np.ndarray] | None
+    ) -> Asked:
+        asked = Asked(request.question, request.evidence, mentions, find_spans(request.question, request.evidence))
+        if vectors is None or not mentions:
+            return asked
+        return replace(asked, vectors_MD=np.stack([vectors[mention.text] for mention in mentions]))
+
+    def _ground(self, request: Request, asked: Asked, k: int) -> tuple[GroundedSchema, tuple[ValueMatch, ...]]:
+        opened = self.open_all(request.db_path, request.description_dir)
+        database, index = opened.database, opened.index
         stems = frozenset(content_stems(f"{request.question} {request.evidence}"))
-        stacked = np.stack([vectors[mention.text] for mention in mentions]) if vectors and mentions else None
-        values = retrieve(index, mentions, stacked, stems, self.config.top_values)
+        ranking = retrieve(index, opened.profile, asked, max(k, self.config.top_values))
+        values = ranking[: self.config.top_values]
         if self.config.min_score > 0:
             values = confident(values, self.config.min_score)
         tables = link(database, stems, values, self.config)
-        return GroundedSchema(database, tables, values, self._samples(index, database, tables))
+        return GroundedSchema(database, tables, values, self._samples(index, database, tables)), ranking[:k]
 
     def _samples(
         self, index: ValueIndex, database: Database, tables: Sequence[LinkedTable]

@@ -92,7 +92,9 @@ def _prepare(grounded: GroundedSchema, linked: LinkedTable, samples: int) -> _Ta
     for column in table.columns:
         if column.name not in kept:
             continue
-        matched = [m.value for m in grounded.values if (m.table, m.column) == (table.name, column.name)]
+        # In the order of likeness and of the question, which is easier to read than the order of relevance.
+        matches = [m for m in grounded.values if (m.table, m.column) == (table.name, column.name)]
+        matched = [m.value for m in sorted(matches, key=lambda m: (-m.score, m.mention))]
         refers_to = tuple(
             (key.ref_table, key.ref_column)
             for key in grounded.database.foreign_keys

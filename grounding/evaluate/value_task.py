@@ -11,6 +11,7 @@ characters or fewer), number-like. A retrieved (table, column, value) hits a tar
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from grounding.errors import InputError
-from grounding.io import read_jsonl
+from grounding.io import atomic_write_text, read_jsonl
 
 Found = tuple[str, str, str]
 """(table, column, value) as retrieved."""
@@ -60,6 +61,9 @@ class Recall:
     high: float
     targets: int
 
+    def in_percent(self) -> str:
+        return f"{100 * self.value:.1f} ({100 * self.low:.1f}–{100 * self.high:.1f})"
+
 
 def read_task(path: Path, root: Path) -> list[Item]:
     """The items of a task file; InputError names the line that is wrong, or a database that is not below `root`."""
@@ -75,6 +79,19 @@ def read_task(path: Path, root: Path) -> list[Item]:
             raise InputError(f"{path}, line {number}: no database {item.database}")
         items.append(item)
     return items
+
+
+def write_task(path: Path, items: Sequence[Item], root: Path) -> None:
+    """Writes items as a task file; their databases are named from `root`."""
+    rows = []
+    for item in items:
+        if not item.database.is_relative_to(root):
+            raise InputError(f"{item.database}: not below {root}, and a task names its databases from there")
+        targets = [{"table": target.table, "column": target.column, "value": min(target.accept),
+                    "accept": sorted(target.accept), "match_type": target.kind} for target in item.targets]
+        rows.append({"question": item.question, "evidence": item.evidence,
+                     "db": str(item.database.relative_to(root)), "targets": targets})
+    atomic_write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def recall(items: Sequence[Item], found: Sequence[Sequence[Found]], cuts: Sequence[int] = CUTS, seed: int = 0
@@ -110,6 +127,6 @@ def as_rows(recalls: Mapping[str, Mapping[int, Recall]]) -> list[list[str]]:
     """A table: kind, targets, one column a cut, in percent."""
     rows = []
     for kind, by_cut in recalls.items():
-        cells = [f"{100 * each.value:.1f} ({100 * each.low:.1f}–{100 * each.high:.1f})" for each in by_cut.values()]
+        cells = [each.in_percent() for each in by_cut.values()]
         rows.append([kind, str(next(iter(by_cut.values())).targets), *cells])
     return rows

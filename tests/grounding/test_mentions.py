@@ -1,6 +1,6 @@
 """What is looked up for a question."""
 
-from grounding.mentions import find_mentions
+from grounding.mentions import find_mentions, find_spans
 
 
 def texts(question: str, evidence: str = "", limit: int = 100) -> list[str]:
@@ -38,3 +38,19 @@ def test_mentions_are_distinct_after_folding_and_bounded():
 
 def test_a_question_of_stop_words_or_nothing_has_no_mentions():
     assert texts("how many are there?") == [] and texts("") == []
+
+
+def test_capital_abbreviations_are_no_stop_words():
+    assert "US" in texts("companies in the US") and "us" not in texts("tell us")
+
+
+def test_mentions_say_what_they_look_like():
+    kinds = {m.text: m.kind for m in find_mentions("Did 'Joe' visit Oslo in 2014 by train?", "", 100)}
+    assert [kinds[text] for text in ("Joe", "Oslo", "2014", "train")] == ["quoted", "capitalized", "number", "words"]
+
+
+def test_spans_keep_stop_words_punctuation_and_case_and_read_number_words():
+    spans = {span.folded: span for span in find_spans("Is Fast As a Shark by J. Doe's five stars?", "")}
+    assert {"fast as a shark", "j. doe", "doe's five", "5"} <= set(spans)
+    assert spans["5"].text == "five" and spans["j. doe"].kind == "capitalized"
+    assert not {"is", "a", "by"} & set(spans)

@@ -1,0 +1,82 @@
+"""`grounding eval`: links against gold, data sets as they unpack, and the command."""
+
+import json
+
+import pytest
+
+from grounding import Grounder, GroundingConfig, Request
+from grounding.cli import main
+from grounding.errors import InputError
+from grounding.evaluate.gold import GoldUse
+from grounding.evaluate.links import count_tokens, full_schema_tokens, link_scores, mean_of
+from grounding.evaluate.questions import read_split
+
+
+@pytest.fixture
+def spider(racing, tmp_path):
+    """Spider's layout with three questions: one has no database, one no targets."""
+    root = tmp_path / "spider"
+    (root / "database").mkdir(parents=True)
+    racing.parent.rename(root / "database" / "racing")
+    records = [
+        {"db_id": "racing", "question": "Which drivers are British?",
+         "query": "SELECT name FROM driver WHERE nationality = 'British'"},
+        {"db_id": "elsewhere", "question": "?", "query": "SELECT 1"},
+        {"db_id": "racing", "question": "How many circuits are there?", "query": "SELECT count(*) FROM circuit"},
+    ]
+    (root / "dev.json").write_text(json.dumps(records))
+    return root
+
+
+def test_link_scores_by_hand(racing, tmp_path):
+    config = GroundingConfig(keep_all_columns=0, keep_table_columns=0)
+    grounded = Grounder(tmp_path / "cache", "none", config).ground(Request("Who is British?", racing))
+    assert [(t.name, sorted(c.name for c in t.columns)) for t in grounded.tables] == [("driver", ["id", "nationality"])]
+    gold = GoldUse(frozenset({"driver", "result"}), frozenset({("driver", "nationality"), ("driver", "name")}), ())
+    scores = link_scores(grounded, gold, full_schema_tokens(grounded, "compact"), "compact")
+    assert scores["table recall"] == 0.5 and scores["table recall, strict"] == 0 and scores["table precision"] == 1
+    assert scores["column recall"] == 0.5 and scores["column precision"] == 0.5
+    assert 0 < scores["tokens saved"] < 1
+    assert count_tokens("a.b = 'c d'") == 8
+
+
+def test_a_mean_lies_within_its_interval():
+    mean = mean_of([0.0, 1.0, 1.0, 1.0])
+    assert mean.value == 0.75 and mean.low <= 0.75 <= mean.high and mean.targets == 4
+
+
+def test_the_command_evaluates_a_data_set(spider, tmp_path, capsys):
+    task, out = tmp_path / "task.jsonl", tmp_path / "report.json"
+    shared = ["--encoder", "none", "--cache", str(tmp_path / "cache"), "--json", "--root", str(spider)]
+    assert main(["eval", "--format", "spider", "--save-task", str(task), "--out", str(out), *shared]) == 0
+    printed = capsys.readouterr()
+    document = json.loads(printed.out)
+    assert document == json.loads(out.read_text()) and "column recall, strict" in printed.err
+    assert document["values"]["verbatim"]["1"]["value"] == 1.0
+    assert document["links"]["table recall, strict"] == {"value": 1.0, "low": 1.0, "high": 1.0, "targets": 2}
+    assert document["counts"]["question: database is missing"] == 1
+    assert document["counts"]["question: without targets"] == 1
+    assert main(["eval", "--task", str(task), *shared]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["values"] == document["values"] and again["links"] == {}
+
+
+@pytest.mark.parametrize(("arguments", "said"), [
+    ([], "--format"), (["--format", "bird"], "--databases DIR"), (["--format", "spider", "--split", "x"], "x.json"),
+    (["--task", "nowhere.jsonl"], "nowhere.jsonl"), (["--format", "spider", "--questions", "{bad}"], "record 0"),
+])
+def test_wrong_input_is_one_line(spider, tmp_path, capsys, arguments, said):
+    (tmp_path / "bad.json").write_text('[{"db_id": "racing"}]')
+    filled = [argument.format(bad=tmp_path / "bad.json") for argument in arguments]
+    assert main(["eval", "--root", str(spider), "--encoder", "none", *filled]) == 2
+    printed = capsys.readouterr()
+    assert said in printed.err and printed.err.count("\n") == 1 and not printed.out
+
+
+def test_a_sample_is_even_and_a_data_set_without_its_databases_is_refused(spider):
+    split = read_split("spider", spider, "dev")
+    assert [question.index for question in split.questions] == [0, 2] and split.missing == {"elsewhere": 1}
+    assert split.sample(None).questions == split.sample(5).questions == split.questions
+    assert [question.index for question in split.sample(1).questions] == [0]
+    with pytest.raises(InputError, match="none of the databases"):
+        read_split("spider", spider, "dev", databases=spider)
