@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from serl import __version__
-from serl.commands import credit, data, evaluate, score, sft, sql, sweep, train, view
+from serl.commands import credit, data, evaluate, score, sft, sql, sweep, teach, train, view
 from serl.errors import InputError
 
-COMMANDS = (data, sql, score, sft, train, evaluate, view, credit, sweep)
+COMMANDS = (data, sql, score, sft, train, evaluate, view, credit, teach, sweep)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -56,6 +56,14 @@ class Snapshot:
         self.model = copy.deepcopy(policy, dict(frozen)).requires_grad_(False).eval()
         self._own = {name for name, weight in self.model.state_dict(keep_vars=True).items() if id(weight) not in frozen}
 
+    @classmethod
+    def owning(cls, model) -> "Snapshot":
+        """A model that nobody else holds, taken over without another copy of it."""
+        snapshot = cls.__new__(cls)
+        snapshot.model = model.requires_grad_(False).eval()
+        snapshot._own = set(model.state_dict())
+        return snapshot
+
     def state_dict(self) -> dict:
         """What it does not share, for a checkpoint."""
         return {name: value for name, value in self.model.state_dict().items() if name in self._own}

@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from serl import lora
 from serl import model as models
 from serl.agent.env import Environment
 from serl.config import Config
+from serl.errors import InputError
 from serl.generate.hf import HFGenerator
 from serl.sql.sandbox import Sandbox
 from serl.task import Preparer, make_sandbox
@@ -39,6 +41,23 @@ class Workbench:
         if self.config.model.lora.rank and not lora.is_adapter(self.config.model.path):
             start.model.disable_adapters()
         return start
+
+    @cached_property
+    def own_teacher(self):
+        """The model of `hindsight.teacher.path`, loaded once; None where the teacher begins as the student."""
+        path = self.config.hindsight.teacher.path
+        return None if path is None else self.beside(path, "hindsight.teacher.path")
+
+    def beside(self, path: str, option: str):
+        """Another model that reads the student's token ids; InputError, which names `option`, if it cannot."""
+        model, tokenizer = models.load(path, self.config.model.dtype)
+        if tokenizer.get_vocab() != self.tokenizer.get_vocab():
+            raise InputError(f"{option} {path}: its tokenizer is not the student's, so it cannot read the student's "
+                             "tokens")
+        if self.config.model.shared_prefix and not can_share(model):
+            raise InputError(f"{option} {path}: {type(model).__name__} cannot share prompts; set model.shared_prefix "
+                             "to false")
+        return model
 
 
 @contextmanager

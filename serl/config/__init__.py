@@ -14,11 +14,12 @@ from serl.config.options import (
     RolloutConfig,
     SftConfig,
     SqlConfig,
+    TeachConfig,
     TeacherConfig,
     TrackingConfig,
     TrainConfig,
 )
 
 __all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "LoraConfig",
-           "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeacherConfig", "TrackingConfig", "TrainConfig",
-           "WordingConfig", "load_config", "to_dict", "validate"]
+           "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeachConfig", "TeacherConfig", "TrackingConfig",
+           "TrainConfig", "WordingConfig", "load_config", "to_dict", "validate"]

@@ -16,7 +16,7 @@ import yaml
 
 from serl.config.hindsight import LEVELS, check_level, check_wording
 from serl.config.options import Config
-from serl.config.rules import check_distillation, check_lora, check_loss
+from serl.config.rules import check_distillation, check_lora, check_loss, check_teach, check_teacher
 from serl.errors import InputError
 from serl.select import SELECTORS
 
@@ -100,6 +100,12 @@ RANGES = {
     "train.keep": (1, None),
     "sft.batch_tokens": (1, None),
     "sft.hindsight_share": (0.0, 1.0),
+    "teach.empty_share": (0.0, 1.0),
+    "teach.imitation": (0.0, None),
+    "teach.contrast": (0.0, None),
+    "teach.held_out": (0.0, 1.0),
+    "teach.lr": (0.0, None),
+    "teach.questions": (1, None),
     "eval.n": (0, None),
     "eval.every": (0, None),
     "eval.probe": (1, None),
@@ -163,6 +169,8 @@ def validate(config: Config) -> None:
     check_lora(config.model)
     check_loss(config.train)
     check_distillation(config)
+    check_teacher(config.hindsight)
+    check_teach(config.teach)
     _validate_schedule(config)
 
 

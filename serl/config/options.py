@@ -96,6 +96,10 @@ class TeacherConfig:
     """The synchronized, training-only teacher (DESIGN: `periodic` is the paper's)."""
 
     mode: str = "periodic"  # periodic | ema | frozen | live
+    # A model folder whose weights the teacher has instead of the student's first ones, such as `serl teach` writes; it
+    # may be of another architecture, not of another tokenizer. Only with frozen: periodic would copy the student over
+    # it, ema would blend it into the student, and live has no weights of its own.
+    path: str | None = None
     sync_every: int = 10  # updates between hard copies (periodic)
     decay: float = 0.99  # of the exponential moving average (ema)
 
@@ -193,6 +197,22 @@ class SftConfig:
 
 
 @dataclass(frozen=True)
+class TeachConfig:
+    """A teacher that is trained on hindsight, from a run's own rollouts: `serl teach` (serl.train.teach.lessons)."""
+
+    # The hindsight of its lessons: exec | exec+verdict | exec+sibling | exec+clauses, one or several; empty: the frame
+    # alone, which makes the control that learns the same actions without hindsight.
+    levels: tuple[str, ...] = ("exec+verdict",)
+    empty_share: float = 0.5  # share of the solutions that are also shown behind the empty frame, to stay as they are
+    imitation: float = 1.0  # weight of the lessons that have an action as target
+    contrast: float = 1.0  # weight of those that tell a wrong action's tokens apart, without which no gap finds them
+    held_out: float = 0.2  # share of the questions that choose the epoch to keep, and are not learned from
+    epochs: float = 4.0
+    lr: float = 3e-4  # peak, AdamW; warm-up, schedule, weight decay and clipping are those of sft
+    questions: int = 4  # questions of an optimizer step
+
+
+@dataclass(frozen=True)
 class EvalConfig:
     """When and how the policy is evaluated."""
 
@@ -234,5 +254,6 @@ class Config:
     hindsight: HindsightConfig = field(default_factory=HindsightConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     sft: SftConfig = field(default_factory=SftConfig)
+    teach: TeachConfig = field(default_factory=TeachConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)
     tracking: TrackingConfig = field(default_factory=TrackingConfig)

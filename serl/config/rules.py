@@ -2,7 +2,8 @@
 
 from operator import attrgetter
 
-from serl.config.options import Config, ModelConfig, TrainConfig
+from serl.config.hindsight import CLAUSES
+from serl.config.options import Config, HindsightConfig, ModelConfig, TeachConfig, TrainConfig
 from serl.errors import InputError
 
 # The reductions that a loss is defined by; grpo goes with any.
@@ -12,6 +13,9 @@ DISTILLED = ("distillation", "sdpo")
 # What these make no use of, since it shapes advantages, their weights or their ratios.
 NOT_DISTILLED = ("hindsight.source", "hindsight.gap", "hindsight.map", "hindsight.normalize", "hindsight.sign_scope",
                  "train.refill", "train.kl_beta", "train.tis", "train.dual_clip", "train.clip_low", "train.clip_high")
+
+# What a teacher may be trained on: levels that show nothing of gold, and the frame alone.
+TAUGHT = ("empty", "exec", "exec+verdict", "exec+sibling", CLAUSES)
 
 
 def check_lora(model: ModelConfig) -> None:
@@ -56,3 +60,32 @@ def check_distillation(config: Config) -> None:
                              f"leave it {'null' if usual is None else usual}")
     if config.hindsight.mask == "none":
         raise InputError(f"config: hindsight.mask none leaves train.loss {train.loss} no token to learn from")
+
+
+def check_teacher(hindsight: HindsightConfig) -> None:
+    """Weights of its own need a teacher that keeps them, and a source that asks it."""
+    path, mode = hindsight.teacher.path, hindsight.teacher.mode
+    if path is None:
+        return
+    if mode != "frozen":
+        why = {"live": "is the student itself and has no weights of its own",
+               "periodic": "would copy the student over these weights at its first synchronization",
+               "ema": "would blend these weights with the student's until nothing is left of them"}[mode]
+        raise InputError(f"config: hindsight.teacher.path needs hindsight.teacher.mode frozen: {mode} {why}")
+    if hindsight.source != "teacher_gap":
+        raise InputError(f"config: hindsight.teacher.path plays no part in hindsight.source {hindsight.source}, which "
+                         "asks no teacher; leave it null")
+
+
+def check_teach(teach: TeachConfig) -> None:
+    """A teacher learns from what the student may be trained on: never from gold."""
+    if not teach.levels or len(set(teach.levels)) < len(teach.levels):
+        raise InputError(f"config: teach.levels is {list(teach.levels)}; name each level once, at least one")
+    for level in teach.levels:
+        if level not in TAUGHT:
+            raise InputError(f"config: teach.levels has {level!r}; a teacher learns from levels that show nothing of "
+                             f"gold: {', '.join(TAUGHT)}")
+    if not teach.imitation + teach.contrast > 0:
+        raise InputError("config: teach.imitation and teach.contrast are both 0, which leaves nothing to learn")
+    if not teach.epochs > 0:
+        raise InputError(f"config: teach.epochs is {teach.epochs}; it must be above 0")

@@ -46,9 +46,12 @@ class Facts:
         return self.outcome is not None and self.outcome.status is not Status.INFRASTRUCTURE
 
 
-def know(question: str, finals_G: Sequence[str | None], correct_G: Sequence[bool | None], gold: GoldAnswer
+def know(question: str, finals_G: Sequence[str | None], correct_G: Sequence[bool | None], gold: GoldAnswer | None
          ) -> list[Known]:
-    """What is known of each trajectory of one question's group, from its final SQL (None: it has none) and verdict."""
+    """What is known of each trajectory of one question's group, from its final SQL (None: it has none) and verdict.
+
+    Without `gold` no level can tell anything of it: those that would raise ValueError.
+    """
     right_G = [final if correct else None for final, correct in zip(finals_G, correct_G)]
     return [Known(question, correct, gold, _sibling(place, final, right_G))
             for place, (final, correct) in enumerate(zip(finals_G, correct_G))]

@@ -2,7 +2,7 @@
 
     periodic  a hard copy of the student every `sync_every` updates (the paper's)
     ema       θ_T ← d θ_T + (1 − d) θ_S after every update
-    frozen    the starting policy
+    frozen    the starting policy, or a model of its own (`hindsight.teacher.path`)
     live      the student itself: no copy, one forward less to keep in memory
 
 With adapters, what is copied, blended and saved are these: the frozen weights are the student's own.
@@ -17,10 +17,14 @@ from serl.model import Snapshot
 class Teacher:
     """`model` scores; `after_update(student, update)` follows the student; `updates_behind` is its lag."""
 
-    def __init__(self, student: torch.nn.Module, config: TeacherConfig) -> None:
+    def __init__(self, student: torch.nn.Module, config: TeacherConfig, own: torch.nn.Module | None = None) -> None:
+        """`own` is the model of `config.path`, which becomes the teacher: nobody else may hold it."""
         self.config = config
         self.updates_behind = 0
-        self._copy = None if config.mode == "live" else Snapshot(student)
+        if own is not None:
+            self._copy = Snapshot.owning(own)
+        else:
+            self._copy = None if config.mode == "live" else Snapshot(student)
         self.model = student if self._copy is None else self._copy.model
 
     def after_update(self, student: torch.nn.Module, update: int) -> None:

@@ -10,7 +10,7 @@ import os
 import pickle
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from serl import lora
@@ -45,6 +45,18 @@ def save_model(folder: Path, model, tokenizer) -> None:
     else:
         model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def replace_model(out: Path, model, tokenizer, texts: Mapping[str, str]) -> None:
+    """Write a model folder, with `texts` by file name, beside `out` and swap: a killed command leaves a whole one."""
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    save_model(partial, model, tokenizer)
+    for name, text in texts.items():
+        (partial / name).write_text(text, encoding="utf-8")
+    shutil.rmtree(out, ignore_errors=True)
+    os.replace(partial, out)
 
 
 def complete(folder: Path) -> list[Path]:

@@ -30,6 +30,7 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
     with open_workbench(config, str(newest) if newest else None) as bench:
         for split in (config.data.train_split, config.data.eval_split):
             bench.preparer.load_split(split)
+        _ = bench.own_teacher  # it is kept: Trainer asks for it again
         run = RunFolder(folder)
         run.write_config(to_dict(config))
         run.write_environment()

@@ -20,7 +20,12 @@ from serl.train.traces import Trace
 
 
 class SftRun:
-    """Optimizer and position of a fine-tuning run; an epoch is the unit that is saved and resumed."""
+    """Optimizer and position of a fine-tuning run; an epoch is the unit that is saved and resumed.
+
+    Traces may be anything that `_batches` and `_step` know: see `serl.train.teach.learning`.
+    """
+
+    name = "sft"
 
     def __init__(self, model, config: SftConfig, traces_of: Callable[[int], list[Trace]], seed: int) -> None:
         """`traces_of(epoch)` gives an epoch's traces, the same ones each time it is asked."""
@@ -39,11 +44,11 @@ class SftRun:
     def train(self, on_step: Callable[[int, dict[str, float]], None], on_epoch: Callable[[], None]) -> None:
         """Train the model in place to the last step; `on_epoch` is called where `state_dict` may be saved."""
         self.engine.model.train()
-        with tqdm(total=self.total, initial=self.step, desc="sft", unit="step") as bar:
+        with tqdm(total=self.total, initial=self.step, desc=self.name, unit="step") as bar:
             while self.step < self.total:
                 batches_ = self._first_epoch if self.epoch == 0 else self._batches(self.epoch)
                 for batch in batches_[: self.total - self.step]:
-                    metrics = sft_step(self.engine, batch, self.config.prompt_loss, self.config.precision)
+                    metrics = self._step(batch)
                     on_step(self.step, metrics | {"epoch": float(self.epoch)})
                     self.step += 1
                     bar.update()
@@ -60,6 +65,9 @@ class SftRun:
 
     def _batches(self, epoch: int) -> list[list[Trace]]:
         return epoch_batches(self.traces_of(epoch), self.config.batch_tokens, self.seed + epoch)
+
+    def _step(self, batch: list[Trace]) -> dict[str, float]:
+        return sft_step(self.engine, batch, self.config.prompt_loss, self.config.precision)
 
 
 def epoch_batches(traces: Sequence[Trace], batch_tokens: int, seed: int) -> list[list[Trace]]:

@@ -34,6 +34,15 @@ def check(model) -> None:
                          "made piece by piece; train.loss distillation and sdpo need that")
 
 
+def check_pair(student, teacher) -> None:
+    """Raise InputError if a teacher of its own cannot be compared with the student, distribution by distribution."""
+    check(teacher)
+    sizes = [len(model.get_output_embeddings().weight) for model in (student, teacher)]
+    if sizes[0] != sizes[1]:
+        raise InputError(f"hindsight.teacher.path: its distribution is over {sizes[1]} tokens and the student's over "
+                         f"{sizes[0]}; train.loss distillation and sdpo need the same")
+
+
 def _plain(model, tails: Sequence[Tail]) -> list[torch.Tensor]:
     out: list[torch.Tensor | None] = [None] * len(tails)
     for bucket in buckets([len(tail.ids) for tail in tails]):

@@ -59,7 +59,8 @@ class Trainer:
         hindsight = self.config.hindsight
         self._has_teacher = hindsight.source == "teacher_gap"
         # Without a teacher to ask there is none to keep: a live one is the student itself.
-        self.teacher = Teacher(bench.model, hindsight.teacher if self._has_teacher else TeacherConfig(mode="live"))
+        self.teacher = Teacher(bench.model, hindsight.teacher if self._has_teacher else TeacherConfig(mode="live"),
+                               bench.own_teacher)
         self.reference = bench.reference() if options.kl_beta > 0.0 else None
         schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
@@ -68,6 +69,8 @@ class Trainer:
         self.distilled = options.loss in DISTILLED
         if self.distilled:
             states.check(bench.model)
+            if bench.own_teacher is not None:
+                states.check_pair(bench.model, bench.own_teacher)
         teaches = self._has_teacher and (self.distilled or hindsight.lambda0 > 0.0)
         if teaches and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None:
             raise InputError(f"config: hindsight.budget {hindsight.budget} does not hold the frame of a "

@@ -1,7 +1,5 @@
 """The warm start from end to end: model (from scratch if asked), traces, SFT, saved model folder."""
 
-import os
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +31,8 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
 
     Returns the steps, and how many traces of each kind were written.
     """
+    import torch
+
     newest = checkpoint.latest(folder / "checkpoints")
     model, tokenizer = _starting_model(config, newest)
     kinds: Counter[str] = Counter()
@@ -61,7 +61,8 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
 
             sft.train(on_step, lambda: checkpoint.save(folder / "checkpoints", sft.step, model, tokenizer,
                                                        sft.state_dict(), keep=1))
-    _replace_folder(out, model, tokenizer, save_dtype)
+    card = {path.name: path.read_text(encoding="utf-8") for path in out.glob("*.md")} if out.is_dir() else {}
+    checkpoint.replace_model(out, model.to(getattr(torch, save_dtype)), tokenizer, card)
     return {"model": str(out), "steps": sft.step, "traces": dict(sorted(kinds.items()))}
 
 
@@ -107,17 +108,3 @@ def _texts(config: Config) -> Iterator[str]:
         for message in messages(example, schema, config.agent.prompt, config.agent.max_turns):
             yield message["content"]
         yield example.gold_sql
-
-
-def _replace_folder(out: Path, model, tokenizer, dtype: str) -> None:
-    """Write the model beside `out` and swap, so that a killed command leaves a whole folder."""
-    import torch
-
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
-    checkpoint.save_model(partial, model.to(getattr(torch, dtype)), tokenizer)
-    for extra in out.glob("*.md") if out.is_dir() else ():  # the card stays
-        shutil.copy(extra, partial)
-    shutil.rmtree(out, ignore_errors=True)
-    os.replace(partial, out)

@@ -9,6 +9,7 @@ import torch
 
 from serl.agent.grammar import parse
 from serl.agent.trajectory import Trajectory, Turn
+from serl.config import Config
 from serl.errors import InputError
 from serl.hindsight.credit.candidate import Piece
 from serl.hindsight.diagnostics.table import values_of
@@ -16,6 +17,8 @@ from serl.io import read_jsonl
 from serl.reward.panel import Reward
 from serl.sql.outcome import Outcome
 from serl.tracking import trajectory_file
+from serl.train import checkpoint
+from serl.train.records import OUTCOME_ROWS
 from serl.train.samples import Sample
 
 
@@ -26,6 +29,21 @@ def recorded_steps(run: Path) -> list[int]:
         raise InputError(f"run folder {run}: no trajectories/step_*.jsonl; give the folder that `serl train` wrote, "
                          "with train.save_trajectories on")
     return steps
+
+
+def newest_weights(run: Path) -> Path:
+    """The newest checkpoint of a run folder, InputError if it has none."""
+    found = checkpoint.complete(run / "checkpoints")
+    if not found:
+        raise InputError(f"{run}: no checkpoint in it; give weights on the command line")
+    return found[-1]
+
+
+def check_rows(run: Path, config: Config) -> None:
+    """InputError if hindsight cannot be made again, because records hold less of a result than the teacher saw."""
+    if config.agent.observation_rows > OUTCOME_ROWS:
+        raise InputError(f"{run}: its teacher saw {config.agent.observation_rows} rows of a result and its records "
+                         f"hold {OUTCOME_ROWS}, so hindsight cannot be made again")
 
 
 def read_groups(run: Path, steps: Sequence[int]) -> list[list[dict[str, Any]]]:

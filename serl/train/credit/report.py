@@ -1,6 +1,7 @@
 """`serl credit`: the table of a run folder, from its trajectories, its checkpoints and its data."""
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -8,7 +9,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from serl import model as models
 from serl.config import Config
 from serl.errors import InputError
 from serl.hindsight.credit import revealed
@@ -18,12 +18,11 @@ from serl.hindsight.facts import know
 from serl.hindsight.parts.part import Finding
 from serl.hindsight.teacher_only import GoldAnswer
 from serl.io import atomic_write_text
-from serl.train import checkpoint as checkpoints
 from serl.train.credit.contexts import Case, make_contexts
 from serl.train.credit.measure import Batch, Judge, gather, measure
-from serl.train.credit.replay import group_of, read_groups, recorded_steps
+from serl.train.credit.replay import check_rows, group_of, newest_weights, read_groups, recorded_steps
 from serl.train.parts import add_parts
-from serl.train.records import OUTCOME_ROWS
+from serl.train.teach.card import seen_by
 from serl.view.credit import credit_picture
 from serl.workbench import Workbench, open_workbench
 
@@ -62,12 +61,10 @@ class Measured:
 def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoint: Path | None,
                 teachers: Sequence[Path], limit: int) -> Measured:
     """The table of a run's steps (a number: of its last ones) at a checkpoint (None: its newest)."""
-    if config.agent.observation_rows > OUTCOME_ROWS:
-        raise InputError(f"{run}: its teacher saw {config.agent.observation_rows} rows of a result and its records "
-                         f"hold {OUTCOME_ROWS}, so hindsight cannot be made again")
+    check_rows(run, config)
     steps = recorded_steps(run)[-steps:] if isinstance(steps, int) else steps
     records = read_groups(run, steps)
-    weights = checkpoint or _newest(run)
+    weights = checkpoint or newest_weights(run)
     with open_workbench(config, str(weights)) as bench:
         groups = [_cases(group, bench) for group in records]
         batch = gather(groups, bench.env.token_bytes.of, limit, config.seed)
@@ -77,10 +74,9 @@ def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoin
         batch = _with_parts(batch, bench)
         judges = [Judge("synchronized", bench.model, ("teacher_student",), against_empty=True)]
         for path in teachers:
-            teacher, tokenizer = models.load(str(path), config.model.dtype)
-            if tokenizer.get_vocab() != bench.tokenizer.get_vocab():
-                raise InputError(f"--teacher {path}: its tokenizer is not that of {weights}")
-            judges.append(Judge(path.name, teacher, ("teacher_student", "hindsight_only"), against_empty=True))
+            _warn_of_seen(path, batch)
+            judges.append(Judge(path.name, bench.beside(str(path), "--teacher"),
+                                ("teacher_student", "hindsight_only"), against_empty=True))
         contexts = make_contexts(batch.cases, bench.encode, config)
         passes = 2 + sum(len(contexts.by_name) for _ in judges)
         with tqdm(total=passes, desc="credit", unit="pass") as bar:
@@ -124,8 +120,10 @@ def _parts_and_mistakes(failure: Failure, case: Case) -> tuple[Sequence[Finding]
     return case.sample.known.parts[sql].findings, failure.comparer(sql, failure.gold.sql).wrong
 
 
-def _newest(run: Path) -> Path:
-    found = checkpoints.complete(run / "checkpoints")
-    if not found:
-        raise InputError(f"{run}: no checkpoint in it; give weights with --checkpoint")
-    return found[-1]
+def _warn_of_seen(teacher: Path, batch: Batch) -> None:
+    """Say on stderr if a teacher was trained on some of the questions that it is measured on."""
+    measured = {failure.question for failure in batch.failures.found}
+    seen = len(measured & seen_by(teacher))
+    if seen:
+        print(f"warning: teacher {teacher} was trained on trajectories of {seen} of these {len(measured)} questions: "
+              "its figures say little of others; give other steps", file=sys.stderr)
