@@ -1,93 +1,69 @@
-"""Building a value index into an empty folder (see `index.py` for what is in it)."""
+"""Building a value index into a folder of its own (see `index.py` for what is in it).
+
+In two steps, each of which is either finished or not there: the texts and their trigrams, then the vectors. A build
+that was stopped goes on with the step it was in; the strings that it had embedded are in the vectors' cache.
+"""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from grounding.embed import Encoder
 from grounding.grounded import GroundingConfig
 from grounding.io import atomic_write_text, file_sha256
 from grounding.schema import Database
-from grounding.text import fold, is_number_like
-from grounding.values import StoredValue, stored_values
 
-FORMAT = 1  # raise when the files change their meaning: older folders are then left aside
-_TABLES = """
-PRAGMA journal_mode = OFF;
-PRAGMA synchronous = OFF;
-CREATE TABLE string (id INTEGER PRIMARY KEY, folded TEXT NOT NULL);
-CREATE TABLE cell (string INTEGER NOT NULL, tbl TEXT NOT NULL, col TEXT NOT NULL, text TEXT NOT NULL, count INTEGER);
-CREATE VIRTUAL TABLE trigram USING fts5(folded, content='', detail='none', tokenize='trigram');
-"""
-_LOOKUPS = """
-CREATE UNIQUE INDEX string_folded ON string (folded);
-CREATE INDEX cell_string ON cell (string);
-CREATE INDEX cell_column ON cell (tbl, col, count DESC);
-"""
-
-
-@dataclass
-class _String:
-    """A distinct folded text while the index is built."""
-
-    text: str
-    cells: list[StoredValue] = field(default_factory=list)
+FORMAT = 2  # raise when the files change their meaning: older folders are then left aside
+FILES = ("values.sqlite", "dense.faiss")
 
 
 def build_index(
-    folder: Path, database: Database, encoder: Encoder | None, config: GroundingConfig, identity: dict
+    folder: Path, database: Database, encoder: Encoder | None, config: GroundingConfig, identity: dict, progress: bool
 ) -> None:
-    """Writes `values.sqlite`, `dense.faiss` (where there is something to embed) and `manifest.json`."""
-    strings: dict[str, _String] = {}
-    for value in stored_values(database, config.max_values_per_column, config.max_value_chars):
-        strings.setdefault(fold(value.text), _String(value.text)).cells.append(value)
-    # Strings to be embedded are numbered first, so that a FAISS row is a string's id.
-    ordered = sorted(strings, key=is_number_like)
-    dense = [strings[folded].text for folded in ordered if not is_number_like(folded)] if encoder else []
-    _write_values(folder / "values.sqlite", [(folded, strings[folded].cells) for folded in ordered])
+    """Writes `values.sqlite`, `dense.faiss` (where there is something to embed) and `manifest.json`.
+
+    `folder` may hold what an earlier build with the same `identity` left.
+    """
+    from grounding.dense import WINDOW, write_dense
+    from grounding.lexical import count_kinds, read_texts, write_values
+
+    if not (folder / "values.sqlite").exists():
+        write_values(folder, database, config, progress)
+    strings, cells, texts, embeddable = count_kinds(folder)
+    dense = embeddable if encoder else 0
+    about_dense: dict = {"kind": "none"}
     if dense:
-        _write_dense(folder / "dense.faiss", encoder.encode(dense))
-    files = sorted(path.name for path in folder.iterdir())
+        about_dense = write_dense(folder, partial(read_texts, folder, dense, WINDOW), dense, encoder, progress)
     manifest = {
         "identity": identity,
         "db_id": database.db_id,
-        "counts": {
-            "strings": len(ordered),
-            "cells": sum(len(string.cells) for string in strings.values()),
-            "dense": len(dense),
-        },
-        "files": {name: file_sha256(folder / name) for name in files},
+        "counts": {"strings": strings, "cells": cells, "dense": dense},
+        "trigram": {"texts": texts},
+        "dense": about_dense,
+        "warnings": [*database.warnings, *_misses(about_dense)],
+        "columns": json.loads((folder / "columns.json").read_text(encoding="utf-8")),
+        "files": describe_files(folder / name for name in FILES if (folder / name).exists()),
     }
-    atomic_write_text(folder / "manifest.json", json.dumps(manifest, indent=2))
+    for name in ("texts.sqlite", "columns.json"):
+        (folder / name).unlink()
+    atomic_write_text(folder / "manifest.json", json.dumps(manifest, indent=1, ensure_ascii=False))
 
 
-def _write_values(path: Path, strings: Sequence[tuple[str, list[StoredValue]]]) -> None:
-    connection = sqlite3.connect(path)
-    try:
-        connection.executescript(_TABLES)
-        connection.executemany("INSERT INTO string VALUES (?, ?)", ((i, s[0]) for i, s in enumerate(strings)))
-        connection.executemany(
-            "INSERT INTO trigram (rowid, folded) VALUES (?, ?)", ((i, s[0]) for i, s in enumerate(strings))
-        )
-        connection.executemany(
-            "INSERT INTO cell VALUES (?, ?, ?, ?, ?)",
-            ((i, v.table, v.column, v.text, v.count) for i, (_, cells) in enumerate(strings) for v in cells),
-        )
-        connection.executescript(_LOOKUPS)
-        connection.commit()
-    finally:
-        connection.close()
+def _misses(about_dense: dict) -> list[str]:
+    """What to say of a graph that misses more than it should."""
+    if about_dense.get("target_reached", True):
+        return []
+    widest = about_dense["measured"][-1]
+    return [f"the dense channel finds {widest['recall@10']:.3f} of the 10 nearest texts at its widest search"]
 
 
-def _write_dense(path: Path, vectors: np.ndarray) -> None:
-    import faiss
-
-    index = faiss.IndexFlatIP(vectors.shape[1])
-    index.add(vectors)
-    faiss.write_index(index, str(path))
+def describe_files(paths: Iterable[Path]) -> dict[str, dict]:
+    """Size, time of change and hash of an index's files, as its manifest keeps them."""
+    described = {}
+    for path in paths:
+        stat = path.stat()
+        described[path.name] = {"size": stat.st_size, "mtime_ns": stat.st_mtime_ns, "sha256": file_sha256(path)}
+    return described

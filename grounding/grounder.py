@@ -8,19 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from grounding.embed import CachedEncoder, find_encoder
+from grounding.embed import CachedEncoder, Encoder, find_encoder
 from grounding.grounded import ColumnSamples, GroundedSchema, GroundingConfig, LinkedTable, Request, ValueMatch
 from grounding.index import ValueIndex
+from grounding.io import file_state
 from grounding.link import link
 from grounding.mentions import Mention, find_mentions, find_spans
 from grounding.retrieve import confident, retrieve
 from grounding.retrieve.channels import Asked
 from grounding.retrieve.profile import Profile
 from grounding.schema import Database
+from grounding.sqlite import content_files
 from grounding.text import content_stems
 
 REQUESTS_A_BATCH = 512  # bounds the vectors held at once: 512 requests × 32 mentions × 384 floats are 25 MB
-OPEN_DATABASES = 256  # indices held at once; each is an open file and, once searched, its vectors in memory
+OPEN_DATABASES = 256  # indices held at once; each is an open file and, once searched, a mapped one
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,22 @@ class Opened:
 class Grounder:
     """Grounds questions about any number of databases; their indices are built under `cache_dir` when first needed.
 
-    `encoder` is `minilm` (the packaged all-MiniLM-L6-v2), a folder with a sentence-transformers model, or `none` for
-    the exact and trigram channels alone.
+    `encoder` is `minilm` (the packaged all-MiniLM-L6-v2), a folder with a sentence-transformers model, `none` for the
+    channels without vectors, or an encoder of your own.
     """
 
     def __init__(
         self,
         cache_dir: Path,
-        encoder: str = "minilm",
+        encoder: str | Encoder = "minilm",
         config: GroundingConfig = GroundingConfig(),
         progress: bool = False,
     ):
         self.cache_dir = Path(cache_dir)
         self.config = config
-        found = find_encoder(encoder)
-        self._encoder = CachedEncoder(found, self.cache_dir / "vectors", progress) if found else None
+        self._progress = progress
+        found = find_encoder(encoder) if isinstance(encoder, str) else encoder
+        self._encoder = CachedEncoder(found, self.cache_dir / "vectors") if found else None
         self._opened: dict[tuple, Opened] = {}
 
     def ground(self, request: Request) -> GroundedSchema:
@@ -73,12 +76,11 @@ class Grounder:
         """The same, and what retrieval knows of the columns."""
         path = Path(db_path)
         # A file that has changed since it was opened is opened anew. A missing one is left for Database to report.
-        stat = path.stat() if path.exists() else None
-        key = (path, description_dir, stat and stat.st_mtime_ns, stat and stat.st_size)
+        key = (path, description_dir, str(file_state(content_files(path)) if path.exists() else None))
         opened = self._opened.pop(key, None)
         if opened is None:
             database = Database.read(path, description_dir)
-            index = ValueIndex.open(database, self.cache_dir, self._encoder, self.config)
+            index = ValueIndex.open(database, self.cache_dir, self._encoder, self.config, self._progress)
             opened = Opened(database, index, Profile(database, index, self._encoder))
         self._opened[key] = opened  # last: the dictionary is in order of use
         if len(self._opened) > OPEN_DATABASES:

@@ -1,9 +1,14 @@
-"""The value index of one database: exact, trigram and dense look-ups over its stored texts.
+"""The value index of one database: exact, trigram and dense look-ups over its stored values.
 
-A folder `DB_ID-KEY/` holds `values.sqlite` (texts, the cells they stand in, trigrams by FTS5), `dense.faiss` (inner
-product over unit vectors) and `manifest.json`. KEY is a hash of everything that the content depends on: the database
-file, the encoder, the options. A changed database therefore gets another folder, and a folder whose files do not have
-the hashes its manifest gives is built again.
+A folder `DB_ID-KEY/` holds `values.sqlite` (texts, the cells they stand in, trigrams), `dense.faiss` (unit vectors)
+and `manifest.json`. KEY is a hash of everything that the content depends on: the database file, the encoder, the
+options. A changed database therefore gets another folder. It is hashed when its size, its times of change or its
+inode are not those noted when it was hashed last (`cache/hashes/`).
+
+At each opening the manifest must name the same KEY, and every file must have the size and the time of change that the
+manifest gives; where the time differs (the folder was copied) the file must have the manifest's hash. Anything else
+is built again. Bytes that rotted on the disk keep their file's time: `verify` (`grounding build --verify`) hashes
+every file.
 """
 
 from __future__ import annotations
@@ -14,7 +19,6 @@ import json
 import os
 import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,22 +27,29 @@ import numpy as np
 
 from grounding.build import FORMAT, build_index
 from grounding.embed import Encoder
+from grounding.errors import InputError
 from grounding.grounded import GroundingConfig
-from grounding.io import file_sha256
+from grounding.io import LOCK, content_sha256, exclusive, file_sha256
+from grounding.lexical import STORED
 from grounding.schema import Database
+from grounding.sqlite import content_files
+from grounding.trigram import TrigramSearch
 
 TRIGRAM_CANDIDATES = 10
+MAPPED_BYTES = 1 << 31  # of values.sqlite that SQLite may map into memory, its own upper limit
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A distinct text in one column."""
+    """A distinct value in one column."""
 
     table: str
     column: str
     text: str
     folded: str
     count: int
+    stored: str = "text"
+    """text, integer or real."""
 
 
 class ValueIndex:
@@ -50,23 +61,44 @@ class ValueIndex:
         self._values = sqlite3.connect(
             f"{(folder / 'values.sqlite').resolve().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False
         )
+        self._values.execute(f"PRAGMA mmap_size = {MAPPED_BYTES}")
+        self._trigrams = TrigramSearch(self._values)
         self._dense = None
 
     @classmethod
-    def open(cls, database: Database, cache_dir: Path, encoder: Encoder | None, config: GroundingConfig) -> ValueIndex:
-        """Opens the database's index under `cache_dir`; builds it where it is missing, stale or damaged."""
-        identity = index_identity(database.path, encoder, config)
-        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
-        folder = cache_dir / f"{database.db_id}-{key}"
-        if not is_intact(folder, identity):
-            cache_dir.mkdir(parents=True, exist_ok=True)
-            staging = Path(tempfile.mkdtemp(dir=cache_dir, prefix=f".building-{folder.name}-"))
-            try:
-                build_index(staging, database, encoder, config, identity)
-                _move_into_place(staging, folder, identity)
-            finally:
-                shutil.rmtree(staging, ignore_errors=True)
-        return cls(folder)
+    def open(
+        cls,
+        database: Database,
+        cache_dir: Path,
+        encoder: Encoder | None,
+        config: GroundingConfig,
+        progress: bool = False,
+        verify: bool = False,
+    ) -> ValueIndex:
+        """Opens the database's index under `cache_dir`; builds it where it is missing, stale or damaged.
+
+        Raises InputError where the database cannot be read to its end, or the index cannot be written.
+        """
+        try:
+            identity = index_identity(database.path, encoder, config, cache_dir)
+            key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+            folder = cache_dir / f"{database.db_id}-{key}"
+            if not is_intact(folder, identity, verify):
+                _build(folder, database, encoder, config, identity, progress, verify)
+            return cls(folder)
+        except (OSError, sqlite3.Error) as error:
+            what = f"the index of {database.path} cannot be written or read ({error})"
+            raise InputError(f"{cache_dir}: {what}; see its place and rights, or name another folder") from error
+
+    def close(self) -> None:
+        """Closes the files; they are also closed as soon as nothing refers to the index any more."""
+        self._values.close()
+        self._dense = None
+
+    def __del__(self) -> None:
+        # A connection refers to itself: left alone it would stay open until the next collection of garbage.
+        if hasattr(self, "_values"):
+            self._values.close()
 
     @property
     def dense_count(self) -> int:
@@ -78,74 +110,95 @@ class ValueIndex:
         return dict(self._values.execute(f"SELECT folded, id FROM string WHERE folded IN ({marks})", folded))
 
     def trigram(self, grams: Iterable[str]) -> list[tuple[int, str]]:
-        """(string id, folded text) of the texts that share trigrams, best BM25 first; empty without trigrams."""
-        query = " OR ".join('"' + gram.replace('"', '""') + '"' for gram in sorted(grams))
-        if not query:
-            return []
-        return self._values.execute(
-            "SELECT id, folded FROM string JOIN (SELECT rowid AS hit, rank AS bm25 FROM trigram WHERE trigram MATCH ?"
-            " ORDER BY rank LIMIT ?) ON id = hit ORDER BY bm25, id",
-            (query, TRIGRAM_CANDIDATES),
-        ).fetchall()
+        """(string id, folded text) of the texts that share most trigrams by Dice coefficient, best first."""
+        return self._trigrams.nearest(frozenset(grams), TRIGRAM_CANDIDATES)
 
     def dense(self, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Cosines and string ids [mentions, k] of the nearest texts to unit vectors [mentions, dimension]."""
-        if self._dense is None:
-            import faiss
+        """Cosines and string ids [mentions, k] of the nearest texts to unit vectors [mentions, dimension].
 
-            self._dense = faiss.read_index(str(self.folder / "dense.faiss"))
+        A large index is approximate: an id of −1 fills a row for which it found fewer.
+        """
+        if self._dense is None:
+            from grounding.dense import load_dense
+
+            self._dense = load_dense(self.folder)
         return self._dense.search(np.ascontiguousarray(vectors), min(k, self.dense_count))
 
     def cells(self, string_ids: Sequence[int]) -> list[tuple[int, Cell]]:
         """The columns that hold these strings, as (string id, cell), frequent spellings first."""
         marks = ",".join("?" * len(string_ids))
         rows = self._values.execute(
-            "SELECT string, tbl, col, text, folded, count FROM cell JOIN string ON string.id = string"
+            "SELECT string, tbl, col.name, coalesce(text, folded), folded, count, stored FROM cell"
+            " JOIN string ON string.id = string JOIN col ON col.id = col"
             f" WHERE string IN ({marks}) ORDER BY count DESC, cell.rowid",
             [int(string_id) for string_id in string_ids],
         )
-        return [(string, Cell(*rest)) for string, *rest in rows]
+        return [(string, Cell(*rest, STORED[stored])) for string, *rest, stored in rows]
 
     def samples(self, table: str, column: str, k: int) -> tuple[str, ...]:
-        """The k most frequent texts of a column."""
+        """The k most frequent texts of a column; of one without text, its numbers."""
         rows = self._values.execute(
-            "SELECT text FROM cell WHERE tbl = ? AND col = ? ORDER BY count DESC, rowid LIMIT ?", (table, column, k)
+            # A column's cells are neighbours, most frequent first. CROSS: SQLite would not keep this order.
+            "SELECT coalesce(text, folded) FROM col"
+            " CROSS JOIN cell ON cell.rowid >= first AND cell.rowid < first + min(?, cells)"
+            " CROSS JOIN string ON string.id = string WHERE tbl = ? AND name = ? ORDER BY cell.rowid",
+            (k, table, column),
         )
         return tuple(text for (text,) in rows)
 
 
-def index_identity(path: Path, encoder: Encoder | None, config: GroundingConfig) -> dict:
+def index_identity(path: Path, encoder: Encoder | None, config: GroundingConfig, cache_dir: Path) -> dict:
     """Everything that an index's content depends on."""
     return {
         "format": FORMAT,
-        "database_sha256": file_sha256(path),
+        "database_sha256": content_sha256(content_files(path), cache_dir / "hashes"),
         "encoder": encoder.name if encoder else None,
         "max_values_per_column": config.max_values_per_column,
+        "max_embedded_per_column": config.max_embedded_per_column,
         "max_value_chars": config.max_value_chars,
+        "numbers": config.numbers,
     }
 
 
-def is_intact(folder: Path, identity: dict) -> bool:
-    """Whether a folder holds the whole index that `identity` describes, its files unharmed."""
+def is_intact(folder: Path, identity: dict, verify: bool = False) -> bool:
+    """Whether a folder holds the whole index that `identity` describes; `verify` reads every byte of it."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         return manifest["identity"] == identity and all(
-            file_sha256(folder / name) == digest for name, digest in manifest["files"].items()
+            _is_as_written(folder / name, written, verify) for name, written in manifest["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 
-def _move_into_place(staging: Path, folder: Path, identity: dict) -> None:
-    """Renames a finished build to its name; another process may have been first, or left a damaged folder."""
-    while True:
+def _is_as_written(path: Path, written: dict, verify: bool) -> bool:
+    stat = path.stat()
+    if stat.st_size != written["size"]:
+        return False
+    is_untouched = stat.st_mtime_ns == written["mtime_ns"] and not verify
+    return is_untouched or file_sha256(path) == written["sha256"]
+
+
+def _build(
+    folder: Path, database: Database, encoder: Encoder | None, config: GroundingConfig, identity: dict, progress: bool,
+    verify: bool,
+) -> None:  # fmt: skip
+    """Builds beside the folder's place, one process at a time, and moves the whole index there.
+
+    A build that was killed is gone on with; one that failed leaves nothing.
+    """
+    staging = folder.with_name(f".building-{folder.name}")
+    with exclusive(staging):
         try:
-            os.rename(staging, folder)
-            return
-        except OSError:
-            if is_intact(folder, identity):
-                return
-        damaged = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".damaged-{folder.name}-"))
-        with contextlib.suppress(FileNotFoundError):  # another process may move it away between the two looks
-            os.rename(folder, damaged)
-        shutil.rmtree(damaged, ignore_errors=True)
+            if not is_intact(folder, identity, verify):  # another process may have been first
+                build_index(staging, database, encoder, config, identity, progress)
+                if folder.exists():
+                    os.rename(folder, staging / "damaged")
+                os.rename(staging, folder)
+                shutil.rmtree(folder / "damaged", ignore_errors=True)
+                (folder / LOCK).unlink()  # last: who waits for it looks for it in the place where it was
+        except Exception:
+            shutil.rmtree(staging, ignore_errors=True)
+            raise
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(staging)

@@ -1,16 +1,22 @@
-"""Files: hashes, and writes that are either complete or absent."""
+"""Files: hashes, locks, and writes that are either complete or absent."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from grounding.errors import InputError
+
+LOCK = "lock"
+SETTLED_S = 2.0  # the coarsest time of change among common file systems (FAT's)
 
 
 def file_sha256(path: Path) -> str:
@@ -44,3 +50,60 @@ def atomic_write_text(path: Path, text: str) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def file_state(paths: Iterable[Path]) -> list[list[int]]:
+    """Size, times of last change and inode of files, in nanoseconds: what tells a changed file without reading it."""
+    stats = [path.stat() for path in paths]
+    return [[stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino] for stat in stats]
+
+
+def content_sha256(paths: Sequence[Path], folder: Path) -> str:
+    """Hex SHA-256 over files together; read again only where `file_state` differs from the one noted under `folder`.
+
+    A note is made only of files that were left alone for SETTLED_S before: a later change then has another time.
+    """
+    note = folder / f"{hashlib.sha256(str(paths[0].resolve()).encode()).hexdigest()[:16]}.json"
+    state = file_state(paths)
+    try:
+        noted = json.loads(note.read_text(encoding="utf-8"))
+        if noted["state"] == state:
+            return noted["sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # there is no note, or none that can be used
+    digest = hashlib.sha256("".join(file_sha256(path) for path in paths).encode()).hexdigest()
+    is_settled = max(changed for _, *times, _ in state for changed in times) < time.time_ns() - SETTLED_S * 1e9
+    if is_settled and file_state(paths) == state:
+        with contextlib.suppress(OSError):  # a cache that cannot be written is still of use to readers
+            atomic_write_text(note, json.dumps({"path": str(paths[0]), "state": state, "sha256": digest}))
+    return digest
+
+
+def finish(partial: Path, path: Path) -> None:
+    """Gives a file that was written to its end its name, once it is on the disk."""
+    with open(partial, "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(partial, path)
+
+
+@contextlib.contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Makes a folder and holds it against other processes and threads that ask for it in this way.
+
+    The holder may rename or remove the folder; who waited for it then gets a new one. A holder that dies lets go.
+    """
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            lock = open(folder / LOCK, "a")  # noqa: SIM115 (it is closed below)
+        except FileNotFoundError:  # it was moved away between the two lines
+            continue
+        with lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                is_current = os.path.samestat(os.fstat(lock.fileno()), os.stat(folder / LOCK))
+            except FileNotFoundError:
+                is_current = False
+            if is_current:
+                yield
+                return

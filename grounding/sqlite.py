@@ -22,19 +22,42 @@ _BARE_NAME = re.compile(r"[^\W\d]\w*\Z")
 def connect_readonly(path: Path) -> sqlite3.Connection:
     """Opens an existing database read-only; text that is not UTF-8 is decoded with replacement characters.
 
-    Raises InputError when the path is no SQLite database or cannot be read.
+    Nothing is written, not even beside the file. Raises InputError when the path is no SQLite database or cannot be
+    read.
     """
     path = Path(path)
     if not path.is_file():
         what = "a directory" if path.is_dir() else "missing"
         raise InputError(f"{path}: the database file is {what}; give the path of a .sqlite file")
+    # A database in WAL mode without a log beside it has no writer, and no reader either: SQLite would make the log and
+    # its index anew and leave them there, and could not even read the database in a folder that it may not write to.
+    at_rest = "&immutable=1" if _is_wal(path) and not _log_of(path).exists() else ""
     try:
-        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=5.0)
+        connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro{at_rest}", uri=True, timeout=5.0)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
         raise InputError(f"{path}: cannot be read as a SQLite database ({error})") from error
     return connection
+
+
+def content_files(path: Path) -> tuple[Path, ...]:
+    """The files that a database's content is in: its own, and its write-ahead log where there is one."""
+    log = _log_of(path)
+    return (path, log) if log.exists() and log.stat().st_size else (path,)
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-wal")
+
+
+def _is_wal(path: Path) -> bool:
+    """By the file's header: bytes 18 and 19 are 2 in WAL mode."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(20)[18:] == b"\x02\x02"
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error})") from error
 
 
 def quote(name: str) -> str:

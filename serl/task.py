@@ -119,7 +119,7 @@ def make_grounder(config: Config) -> Grounder:
     options = config.grounding
     return Grounder(Path(options.cache), options.encoder, GroundingConfig(
         mode=options.mode, keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns,
-        max_values_per_column=options.max_values_per_column))
+        max_values_per_column=options.max_values_per_column, numbers=options.numbers))
 
 
 def training_part(count: int, config: Config) -> list[int]:

@@ -56,6 +56,7 @@ class GroundingOptions:
     keep_all_columns: int = 30  # hybrid: a database of at most this many columns is shown whole
     keep_table_columns: int = 12  # hybrid: a linked table of at most this many columns is shown whole
     max_values_per_column: int = 10_000  # distinct texts of a column that are indexed, the frequent ones first
+    numbers: bool = False  # index numbers that name things too, and show those that a question says as matched values
     encoder: str = "minilm"  # minilm (the packaged sentence encoder) | a local folder
 
 

