@@ -109,8 +109,9 @@ class TeacherConfig:
 class HindsightConfig:
     """Execution hindsight and the token weights made from it. lambda0 = 0 is plain GRPO."""
 
-    # teacher_gap (the paper's) | oracle_diff | sibling_contrast | surprisal | entropy | none: where a token's evidence
-    # comes from (serl.hindsight.credit.sources); all but teacher_gap run no teacher and need no hindsight.
+    # teacher_gap (the paper's) | oracle_diff | sibling_contrast | surprisal | entropy | parts | parts_surprisal | none:
+    # where a token's evidence comes from (serl.hindsight.credit.sources); all but teacher_gap run no teacher and need
+    # no hindsight; the two of parts execute parts of failed solutions.
     source: str = "teacher_gap"
     # What the teacher is told: exec (status, shape, first rows, engine message) | exec+verdict | exec+diff |
     # exec+sibling | exec+clauses (executes parts of the action too) | gold_result | gold_sql (serl.hindsight.levels)

@@ -2,7 +2,8 @@
 
 They guard against leaks by being no text. What the student reads is built from text and lists of token ids, and these
 types cannot become either by accident: str(), an f-string, len() and a loop over one raise TypeError, and its repr
-shows no content. Only `levels.py` opens them, and only for what a level is allowed to tell.
+shows no content. Only `levels.py` opens them for a text, and only for what a level is allowed to tell; token credit
+reads what was found of parts, and makes numbers of it.
 """
 
 from dataclasses import dataclass

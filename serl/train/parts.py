@@ -1,4 +1,4 @@
-"""What the parts of actions did, asked of the database: only for the level `exec+clauses`, and for the teacher alone.
+"""What the parts of actions did, asked of the database: for the teacher of the level `exec+clauses`, and for credit.
 
     samples ─ serl.hindsight.parts ─▶ statements ─ sandbox ─▶ PartAnswers ─▶ Sample.known.parts
 

@@ -13,7 +13,7 @@ from serl.agent.trajectory import Trajectory
 from serl.config import Config, HindsightConfig
 from serl.hindsight.branches import Branch, branches
 from serl.hindsight.context import Encode, Hindsight, teacher_input
-from serl.hindsight.credit.sources import surprisal
+from serl.hindsight.credit.sources import parts_surprisal, surprisal
 from serl.hindsight.facts import NOTHING, Known
 from serl.hindsight.gaps import hindsight_only, teacher_student
 from serl.hindsight.levels import ContextOptions
@@ -39,7 +39,7 @@ class Sample:
     gap: torch.Tensor | None = None  # evidence Δ that ω was made of [T]; comes with `student`
     reference: torch.Tensor | None = None  # log-probs of the KL reference [T]
     known: Known = NOTHING  # what may be told to the teacher
-    credit: torch.Tensor | None = None  # evidence of a source that needs no log-probs of the student [T]
+    credit: torch.Tensor | None = None  # evidence, or what of it needs no log-probs of the student [T]
     # Turns whose teacher is the student itself, with its inputs: the update's own forward pass gives its log-probs.
     asked: tuple[tuple[Branch, Tail], ...] = ()
 
@@ -176,14 +176,17 @@ def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightC
 
 def _evidence(sample: Sample, student: torch.Tensor, options: HindsightConfig) -> torch.Tensor:
     """Δ [T] of the config's credit source; NaN: none."""
+    known = torch.full_like(student, float("nan")) if sample.credit is None else sample.credit
     match options.source:
         case "teacher_gap":
             return (hindsight_only(sample.teacher, sample.unaided) if options.gap == "hindsight_only"
                     else teacher_student(student, sample.teacher))
         case "surprisal":
             return surprisal(student, sample.hindsight_mask, sample.correct)
+        case "parts_surprisal":
+            return parts_surprisal(student, known, sample.hindsight_mask, sample.correct)
         case _:  # known before the update (`serl.train.credit.evidence`), or there is none
-            return torch.full_like(student, float("nan")) if sample.credit is None else sample.credit
+            return known
 
 
 def score_samples(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:

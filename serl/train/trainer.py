@@ -201,7 +201,8 @@ class Trainer:
         if self._has_teacher:
             return add_teacher(self.teacher.model, samples, self.bench.encode, lam, self.config)
         examples = [question.example for question in questions]
-        return add_evidence(self.bench.model, samples, examples, lam, self.config, self.bench.env.token_bytes.of), 0
+        return add_evidence(self.bench.model, samples, examples, lam, self.config, self.bench.env.token_bytes.of,
+                            self.bench.sandbox), 0
 
     def save(self) -> Path:
         """Write a checkpoint of everything that the next step depends on."""

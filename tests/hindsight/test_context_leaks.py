@@ -102,7 +102,7 @@ def test_no_text_from_outside_closes_the_frame_or_forges_a_turn(cell, message, s
     options = ContextOptions(level, budget, 5, 200, redact, allow_gold=True)
     known = know("1", ["SELECT 1"], [False], GoldAnswer(f"SELECT {sql}", found))[0]
     for outcome in (found, Outcome(Status.ERROR, error=message)):
-        part = Part("", Kind.CONDITION, 1, 2, sql, ("", "", ""), (("", Kind.TABLE, 1),), ((message, cell),))
+        part = Part("", Kind.CONDITION, 1, 2, sql, ("", "", ""), (("", Kind.TABLE, 1),), ((message, cell, None),))
         facts = replace(facts_of(episode.trajectory.turns[0], known), outcome=outcome, sibling=SiblingSql(sql),
                         parts=PartAnswers((Finding(part, (0, 0, cell)), Finding(replace(part, number=2), None))))
         hindsight = make_hindsight(facts, options, encode)

@@ -2,8 +2,8 @@
 
     difference/   what is wrong in a predicted SQL, as spans of its text (sqlglot)
     tokens.py     spans of a text → tokens
-    candidate.py  a trajectory's final SQL, and the tokens of a difference
-    sources.py    oracle_diff, sibling_contrast, surprisal, entropy, none; the scale of each
+    candidate.py  a trajectory's final SQL, and the tokens of its spans and differences
+    sources.py    oracle_diff, sibling_contrast, surprisal, entropy, parts, parts_surprisal, none; the scale of each
     schema.py     column names of a database
     auc.py        does a score find the wrong tokens?
     mistakes.py   that question for every source: failed samples, rows, table

@@ -1,11 +1,11 @@
-"""A trajectory's final SQL and its tokens: what the credit sources that read SQL look at, and where a difference lies.
+"""A trajectory's final SQL and its tokens: what the credit sources that read SQL look at, and where its spans lie.
 
 The final action's bytes are parsed, never a decoded text.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from serl.agent.grammar import Kind, parse, token_span
@@ -69,6 +69,14 @@ def candidate_of(trajectory: Trajectory, piece: Piece, correct: bool) -> Candida
                      tuple(lengths[start:]), parsed.sql_span[0] - sum(lengths[:start]))
 
 
+def tokens_in(candidate: Candidate, spans: Iterable[Span]) -> frozenset[int]:
+    """The tokens of the trajectory that hold characters of these spans of its SQL."""
+    offsets = byte_offsets(candidate.sql or "")
+    in_bytes = [(candidate.offset + offsets[start], candidate.offset + offsets[end]) for start, end in spans]
+    held = tokens_of(candidate.lengths[:len(candidate.scope)], in_bytes)
+    return frozenset(candidate.tokens[0] + place for place, inside in enumerate(held) if inside)
+
+
 def marks(candidate: Candidate, difference: Difference) -> Marks:
     """The tokens of a difference of which the candidate's SQL is the predicted side.
 
@@ -78,11 +86,9 @@ def marks(candidate: Candidate, difference: Difference) -> Marks:
     offsets = byte_offsets(candidate.sql or "")
     first, count = candidate.tokens[0], len(candidate.scope)
     lengths = candidate.lengths[:count]
-    spans = [(candidate.offset + offsets[start], candidate.offset + offsets[end]) for start, end in difference.wrong]
-    wrong = {first + place for place, inside in enumerate(tokens_of(lengths, spans)) if inside}
-    starts = {first + token_at(lengths, start) for start, _ in spans}
+    starts = {first + token_at(lengths, candidate.offset + offsets[start]) for start, _ in difference.wrong}
     missing = set()
     for position in difference.insert_at:
         place = token_at(lengths, candidate.offset + offsets[position])
         missing.add(first + min(place, count - 1))
-    return Marks(frozenset(wrong), frozenset(missing), frozenset(starts))
+    return Marks(tokens_in(candidate, difference.wrong), frozenset(missing), frozenset(starts))

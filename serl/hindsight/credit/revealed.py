@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from serl.hindsight.credit.difference import Span
-from serl.hindsight.parts.part import Finding, Kind
+from serl.hindsight.parts.part import HOLD_OTHERS, Finding, Kind
 from serl.hindsight.parts.signs import signs
 
 
@@ -42,7 +42,7 @@ def revealed(failures: Iterable[tuple[Iterable[Finding], Iterable[Span]]]) -> li
         by_key = {finding.part.key: finding for finding in found}
         for finding in found:
             kind, place = finding.part.kind, finding.part.span
-            if place is None or kind in (Kind.QUERY, Kind.WHERE):
+            if place is None or kind in HOLD_OTHERS:
                 continue
             wrong = any(start < place[1] and end > place[0] for start, end in spans)
             sizes[kind, wrong] += 1

@@ -8,6 +8,9 @@
     sibling_contrast   the same against the group's nearest successful SQL                       no gold, no teacher
     surprisal          s·(r − mean r),  r = −logp_S                                              no gold, no teacher
     entropy            s·(r − mean r),  r = H(π_S(· | y_<i))                                     no gold, no teacher
+    parts              −1 on the parts of a failed SQL that fail, keep nothing or name a text that is not there,
+                       +1 on the rest of it (`serl.hindsight.parts.signs`)                       no gold, no teacher
+    parts_surprisal    s·(r − mean r),  r = −logp_S + 1 on those parts of a failed SQL           no gold, no teacher
     none               nothing: every weight is 1
 
 `s` is +1 where the trajectory's result is right and −1 where it is wrong; means run over the mask's tokens of the
@@ -15,27 +18,34 @@ trajectory. So, with A > 0 for right and A < 0 for wrong results, the tokens tha
 most of either credit: they are where it could have gone another way (arXiv 2506.01939 keeps only those of high
 entropy). A wrong result with A > 0, as it has beside worse ones, has its suspects praised less.
 
-Scale. Log-ratios, −logp and H are nats already. A difference has no size: `STRENGTH` = 1 nat lies beyond the default
-bounds (+0.18 and −0.22 under `clip`), so that each token gets all that the bounds allow, up or down. Most tokens of a
-failed SQL are right, so its |Â| shrinks on the whole; `normalize: mean1` keeps it.
+Scale. Log-ratios, −logp and H are nats already. A difference, or a sign of a part, has no size: `STRENGTH` = 1 nat
+lies beyond the default bounds (+0.18 and −0.22 under `clip`), so that each token gets all that the bounds allow, up or
+down. Most tokens of a failed SQL are right, so its |Â| shrinks on the whole; `normalize: mean1` keeps it.
 
 What is missing is blamed on the token sampled in its place, at the end of the SQL on the closing tag: the decision to
 stop. That tag is no part of the action mask, so `action_and_closer` adds this one token for the two differences.
 A trajectory whose result is right, or whose difference is empty, has no difference to learn from.
+
+Signs of parts come from the database alone. They tell nothing of a part that fits the data and not the question, so a
+failed SQL without any sign gets no evidence by `parts`, and that of `surprisal` by `parts_surprisal`; so does a right
+result, whatever its parts do. Only the solution is looked at: a query that the policy asked on its way and that
+found nothing may have been worth asking.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 
-from serl.hindsight.credit.candidate import Candidate, marks
+from serl.hindsight.credit.candidate import Candidate, marks, tokens_in
 from serl.hindsight.credit.difference import Difference, Schema, Unparsed, compare
+from serl.hindsight.parts.part import Finding
+from serl.hindsight.parts.signs import telling_spans
 
 STRENGTH = 1.0
-"""|Δ| of tokens that a difference tells apart, nats."""
+"""|Δ| of tokens that a difference or a sign tells apart, nats."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +95,22 @@ def sibling_contrast(own: Candidate, group: Sequence[Candidate], compared: Compa
     found = [compared(own.sql, sql) for sql in siblings]
     found = [each for each in found if isinstance(each, Difference) and not each.equal]
     return _against(own, min(found, key=lambda each: each.cost, default=None))
+
+
+def parts(own: Candidate, findings: Iterable[Finding]) -> torch.Tensor:
+    """Evidence against a failed SQL, by what executing its parts found. None if no part has a telling sign."""
+    evidence_T = no_evidence(own)
+    signed = frozenset() if own.correct else tokens_in(own, telling_spans(findings))
+    if signed:
+        evidence_T[slice(*own.tokens)] = STRENGTH
+        evidence_T[sorted(signed)] = -STRENGTH
+    return evidence_T
+
+
+def parts_surprisal(student_T: torch.Tensor, parts_T: torch.Tensor, mask_T: torch.Tensor, correct: bool
+                    ) -> torch.Tensor:
+    """Evidence from the student's own log-probs and that of `parts`, whose blame counts like `STRENGTH` nats more."""
+    return _responsible(-student_T + STRENGTH * (parts_T < 0), mask_T, correct)
 
 
 def no_evidence(candidate: Candidate) -> torch.Tensor:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from sqlglot import exp
 
+from serl.hindsight.parts.part import Span
+
 QUERIES = (exp.Select, exp.SetOperation)
 
 
@@ -101,7 +103,7 @@ def outermost(node: exp.Expression, *kinds: type) -> Iterator[exp.Expression]:
             yield each
 
 
-def span(node: exp.Expression) -> tuple[int, int] | None:
+def span(node: exp.Expression) -> Span | None:
     """Characters [start, end) from the first to the last name or literal of a node: what sqlglot keeps places of."""
     places = [(each.meta["start"], each.meta["end"] + 1) for each in node.walk() if "start" in each.meta]
     return (min(start for start, _ in places), max(end for _, end in places)) if places else None

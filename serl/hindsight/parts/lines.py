@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from grounding.safety import neutralize
 from serl.agent.observation import clean
 from serl.hindsight.parts.part import ONLY_FAIL, Finding, Key, Kind
-from serl.hindsight.parts.signs import before_of, follows, signs
+from serl.hindsight.parts.signs import TELLING, before_of, follows, signs
 from serl.hindsight.ranked import Line
 
 _WORDS = {Kind.WITH: "WITH ", Kind.TABLE: "table ", Kind.CONDITION: "WHERE ", Kind.CASE: "WHEN ",
@@ -77,7 +77,7 @@ def _told(finding: Finding, by_key: Mapping[Key, Finding], named: bool, chars: i
 def _absent(finding: Finding, named: bool, chars: int) -> Iterable[str]:
     texts = finding.part.texts
     for place, other in finding.absent:
-        column, text = texts[place]
+        column, text, _ = texts[place]
         if named:
             column, text = neutralize(column, chars), neutralize(text, chars)
             yield f"'{text}' is not in {column}" + ("" if other is None else f", '{clean(other, chars)}' is")
@@ -88,7 +88,7 @@ def _absent(finding: Finding, named: bool, chars: int) -> Iterable[str]:
 
 def _rank(finding: Finding, by_key: Mapping[Key, Finding]) -> int:
     found = signs(finding, by_key)
-    if {"fails", "empty", "absent"}.intersection(found):
+    if TELLING.intersection(found):
         return 0
     if found:
         return 1

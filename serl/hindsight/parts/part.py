@@ -7,6 +7,8 @@ from enum import StrEnum
 
 Key = tuple[str, str, int]
 """Query, kind and number of a part: its name within an action."""
+Span = tuple[int, int]
+"""Characters [start, end) of the action's text."""
 
 
 class Kind(StrEnum):
@@ -31,6 +33,8 @@ ONLY_FAIL = (Kind.COLUMN, Kind.ORDER)
 """Parts that make and keep no rows: they are asked about, and told, only where they fail."""
 NEVER_FAIL = (Kind.DISTINCT, Kind.LIMIT)
 """Parts that fail with another one only."""
+HOLD_OTHERS = (Kind.QUERY, Kind.WHERE)
+"""Parts whose text is that of other parts: what is wrong in it is wrong there."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,9 @@ class Part:
     sql: str  # what it is in the action
     counts: tuple[str, ...]
     inside: tuple[Key, ...] = ()  # parts that it rests on; the first is the one whose rows it keeps or joins
-    texts: tuple[tuple[str, str], ...] = ()  # (column, text) of its comparisons with a text literal
+    texts: tuple[tuple[str, str, Span | None], ...] = ()  # column, text and literal of its comparisons with a text
     prefix: str = ""  # WITH and what it defines
-    span: tuple[int, int] | None = None  # from its first to its last name or literal in the action's text
+    span: Span | None = None  # from its first to its last name or literal in the action's text
 
     @property
     def key(self) -> Key:

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from sqlglot import exp
 
 from serl.hindsight.parts.build import Builder, conjuncts, outermost, span, stands_alone
-from serl.hindsight.parts.part import Key, Kind, Part
+from serl.hindsight.parts.part import Key, Kind, Part, Span
 from serl.hindsight.parts.texts import texts
 
 
@@ -88,7 +88,7 @@ class Reader:
         counts = [build.count(build.rows(where=exp.Where(this=node)))]
         counts += [query for each in compared for query in (each.here, each.other)]
         return self._part(kind, number, of, node, counts, [self._rows(), *subqueries],
-                          texts=tuple((each.column, each.text) for each in compared))
+                          texts=tuple((each.column, each.text, each.span) for each in compared))
 
     def _columns(self) -> Iterator[Part]:
         columns, group = self.tree.expressions, self.build.group()
@@ -144,7 +144,8 @@ class Reader:
         return self.query, kind, number
 
     def _part(self, kind: Kind, number: int, of: int, node: exp.Expression, counts: Sequence[str],
-              inside: Sequence[Key] = (), texts: tuple[tuple[str, str], ...] = (), prefix: str | None = None) -> Part:
+              inside: Sequence[Key] = (), texts: tuple[tuple[str, str, Span | None], ...] = (),
+              prefix: str | None = None) -> Part:
         return Part(self.query, kind, number, of, self.build.sql(node), tuple(counts), tuple(inside), texts,
                     self.build.prefix() if prefix is None else prefix, span(node))
 

@@ -5,13 +5,17 @@
     absent    a text that it compares a column with is not in the column
     idle      a condition that keeps every row
     apart     a join that multiplies rows or loses some
+
+The first three tell of mistakes: wrong parts of failed SQL have them, right ones hardly ever (`credit.revealed`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from serl.hindsight.parts.part import ONLY_FAIL, Finding, Key, Kind
+from serl.hindsight.parts.part import HOLD_OTHERS, ONLY_FAIL, Finding, Key, Kind, Span
+
+TELLING = frozenset({"fails", "empty", "absent"})
 
 
 def before_of(finding: Finding, by_key: Mapping[Key, Finding]) -> int | None:
@@ -48,3 +52,17 @@ def follows(finding: Finding, by_key: Mapping[Key, Finding]) -> bool:
     """Whether a part that it rests on fails too, or has nothing either."""
     inside = [by_key[key].rows for key in finding.part.inside if key in by_key]
     return None in inside if finding.rows is None else 0 in inside
+
+
+def telling_spans(findings: Iterable[Finding]) -> list[Span]:
+    """Characters of the action that a telling sign speaks against: the literal of an absent text, else the whole part.
+
+    A condition that keeps nothing for want of its text has both signs, and the literal explains them.
+    """
+    by_key, spans = {finding.part.key: finding for finding in findings}, []
+    for finding in by_key.values():
+        part, found = finding.part, TELLING.intersection(signs(finding, by_key))
+        if not found or part.span is None or part.kind in HOLD_OTHERS:
+            continue
+        spans += [part.texts[place][2] or part.span for place, _ in finding.absent] or [part.span]
+    return spans

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from serl.hindsight.parts.build import Builder, outermost, stands_alone
+from serl.hindsight.parts.build import Builder, outermost, span, stands_alone
+from serl.hindsight.parts.part import Span
 
 MOST = 3  # comparisons of one condition: of a longer list, its rows tell enough
 
@@ -21,6 +22,7 @@ class Text:
 
     column: str
     text: str
+    span: Span | None  # of the literal, with its quotes
     here: str
     other: str
 
@@ -55,4 +57,4 @@ def _text(column: exp.Column, text: exp.Literal, build: Builder) -> Text | None:
     differs = exp.NEQ(this=column.copy(), expression=text.copy())
     here = build.count(rows(same).limit(1, copy=False))
     other = build.sql(rows(exp.and_(folded, differs, copy=False), columns=[exp.Min(this=column.copy())]))
-    return Text(build.sql(column), text.this, here, other)
+    return Text(build.sql(column), text.this, span(text), here, other)

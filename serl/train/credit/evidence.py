@@ -1,6 +1,7 @@
 """Evidence of the credit sources that need no teacher, for the samples of a step (`serl.hindsight.credit.sources`).
 
-At λ = 0, and for a trajectory with A = 0, nothing is computed and every weight stays 1.
+At λ = 0, and for a trajectory with A = 0, nothing is computed and every weight stays 1. Parts are executed for the
+two sources that look at them, of failed solutions only.
 """
 
 from collections.abc import Sequence
@@ -12,16 +13,18 @@ from serl.hindsight.credit import sources
 from serl.hindsight.credit.candidate import Piece, candidate_of
 from serl.hindsight.credit.schema import schema_of
 from serl.hindsight.masks import scope_mask
+from serl.sql.sandbox import Sandbox
 from serl.train.credit.entropy import sample_entropies
+from serl.train.parts import ask_parts
 from serl.train.samples import Sample
 
 
 def add_evidence(model, samples: Sequence[Sample], examples: Sequence[Example], lam: float, config: Config,
-                 piece: Piece) -> list[Sample]:
+                 piece: Piece, sandbox: Sandbox) -> list[Sample]:
     """Samples with the mask and, if it is known before the update, the evidence of the config's source.
 
-    `samples` are groups of equal size behind one another, one for each of `examples`; `model` is the student.
-    ValueError for a source that needs a teacher.
+    `samples` are groups of equal size behind one another, one for each of `examples`; `model` is the student,
+    and `sandbox` runs what is asked of a database. ValueError for a source that needs a teacher.
     """
     source = config.hindsight.source
     if lam == 0.0 or source == "none":
@@ -33,6 +36,8 @@ def add_evidence(model, samples: Sequence[Sample], examples: Sequence[Example], 
             return masked  # its evidence comes with the log-probs of the update's own forward: see `weigh`
         case "entropy":
             return _with_entropy(model, masked, config)
+        case "parts" | "parts_surprisal":  # the latter's other half comes with the log-probs, as that of surprisal
+            return _with_parts(masked, examples, piece, sandbox)
         case "oracle_diff" | "sibling_contrast":
             size = len(samples) // len(examples)
             return [sample for place, example in enumerate(examples)
@@ -47,6 +52,22 @@ def _with_entropy(model, samples: Sequence[Sample], config: Config) -> list[Samp
     for index, entropy_T in zip(taught, sample_entropies(model, [samples[index] for index in taught], config)):
         sample = samples[index]
         out[index] = replace(sample, credit=sources.entropy(entropy_T, sample.hindsight_mask, sample.correct))
+    return out
+
+
+def _with_parts(samples: Sequence[Sample], examples: Sequence[Example], piece: Piece, sandbox: Sandbox
+                ) -> list[Sample]:
+    """Samples with the evidence of the parts of failed solutions."""
+    size, out, failed, actions = len(samples) // len(examples), list(samples), [], []
+    for index, sample in enumerate(samples):
+        if sample.correct or not sample.hindsight_mask.any():
+            continue
+        own, outcome = candidate_of(sample.trajectory, piece, sample.correct), sample.trajectory.turns[-1].outcome
+        if own.sql is not None and outcome is not None:
+            failed.append((index, own))
+            actions.append((examples[index // size].db_path, own.sql, outcome.status))
+    for (index, own), answer in zip(failed, ask_parts(sandbox, actions)):
+        out[index] = replace(samples[index], credit=sources.parts(own, answer.findings))
     return out
 
 

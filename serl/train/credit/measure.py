@@ -2,6 +2,7 @@
 
     oracle_diff         1 by construction, where the marks come from the same difference
     sibling_contrast, surprisal, entropy        as the trainer would have them
+    parts, parts_surprisal                      the same, where the samples know what their parts did
     student −logp, student entropy              the student's own numbers as they are, the controls of every gap
     teacher_gap         Δ = logp_T with hindsight − logp_S, for each teacher and hindsight
     hindsight_only      Δ = logp_T with hindsight − logp_T without
@@ -122,11 +123,18 @@ def _sources(batch: Batch, own: Values, entropy: Values) -> dict[str, Values]:
     """Evidence of the sources that need no teacher."""
     failures: Sequence[Failure] = batch.failures.found
     masks = [torch.tensor(case.sample.trajectory.action_mask, dtype=torch.bool) for case in batch.cases]
+    answers = [case.sample.known.parts.get(each.candidate.sql) for case, each in zip(batch.cases, failures)]
+    signed = [sources.parts(each.candidate, () if answer is None else answer.findings)
+              for each, answer in zip(failures, answers)]
     return {
         "oracle_diff": [sources.oracle_diff(each.candidate, each.gold, each.comparer) for each in failures],
         "sibling_contrast": [sources.sibling_contrast(each.candidate, each.group, each.comparer) for each in failures],
         "surprisal": [sources.surprisal(values, mask, False) for values, mask in zip(own, masks)],
         "entropy": [sources.entropy(values, mask, False) for values, mask in zip(entropy, masks)],
+        "parts": signed,
+        "parts_surprisal": [sources.no_evidence(each.candidate) if answer is None else
+                            sources.parts_surprisal(values, blame, mask, False)
+                            for each, answer, values, blame, mask in zip(failures, answers, own, signed, masks)],
     }
 
 

@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 
+from serl.sql.sandbox import Sandbox
 from tests.agent.test_env import TOKENIZER
 from tests.models import tiny_model
 
@@ -22,3 +23,9 @@ def city(tmp_path_factory):
 @pytest.fixture(scope="session")
 def model():
     return tiny_model(len(TOKENIZER))
+
+
+@pytest.fixture(scope="session")
+def sandbox():
+    with Sandbox(workers=1) as opened:
+        yield opened

@@ -17,16 +17,16 @@ from tests.hindsight.credit.played import PIECE
 from tests.models import tiny_model
 from tests.train.credit.players import GOLD, WRONG, example_of, group, said, sample_of, scope_of
 
-SOURCES = ("oracle_diff", "sibling_contrast", "surprisal", "entropy", "none")
+SOURCES = ("oracle_diff", "sibling_contrast", "surprisal", "entropy", "parts", "parts_surprisal", "none")
 
 
 def config_of(source: str, **options) -> Config:
     return Config(hindsight=HindsightConfig(source=source, allow_gold=True, **options))
 
 
-def weighed(model, samples, city, source: str, lam: float = 0.5, examples=None, **options):
+def weighed(model, samples, city, source: str, lam: float = 0.5, examples=None, sandbox=None, **options):
     config = config_of(source, **options)
-    known = add_evidence(model, samples, examples or [example_of(city)], lam, config, PIECE)
+    known = add_evidence(model, samples, examples or [example_of(city)], lam, config, PIECE, sandbox)
     return add_student(model, known, lam, config)
 
 
@@ -72,15 +72,15 @@ def test_the_students_own_numbers_move_credit_to_its_unsure_tokens_for_either_ou
 
 
 @pytest.mark.parametrize("scope", ["action", "final_only", "all", "none"])
-@pytest.mark.parametrize("source", ["oracle_diff", "surprisal"])
-def test_sources_share_the_mask_scope(model, city, source, scope):
-    sample, *_ = weighed(model, group(), city, source, mask=scope)
+@pytest.mark.parametrize("source", ["oracle_diff", "surprisal", "parts", "parts_surprisal"])
+def test_sources_share_the_mask_scope(model, city, sandbox, source, scope):
+    sample, *_ = weighed(model, group(), city, source, sandbox=sandbox, mask=scope)
     query, final = sample.trajectory.turns
     inside = {i for i, weight in enumerate(sample.weight.tolist()) if weight != 1}
     allowed = {"action": {*range(*query.sql), *range(*final.sql)}, "final_only": set(range(*final.sql)),
                "all": {*range(*query.action), *range(*final.action)}, "none": set()}[scope]
-    if source == "oracle_diff":
-        allowed = allowed and set(scope_of(sample))
+    if source in ("oracle_diff", "parts"):  # the closing tag can be where a difference lies, and is no part
+        allowed = allowed and set(scope_of(sample) if source == "oracle_diff" else range(*final.sql))
     assert inside == allowed
 
 
@@ -105,11 +105,11 @@ def test_entropy_is_that_of_the_whole_distribution_before_each_token_at_the_samp
 
 
 @pytest.mark.parametrize("source", SOURCES)
-def test_lambda_zero_is_grpo_bit_for_bit_and_lambda_moves_only_what_has_evidence(city, source):
+def test_lambda_zero_is_grpo_bit_for_bit_and_lambda_moves_only_what_has_evidence(city, sandbox, source):
     def trained(config: Config, lam: float) -> torch.Tensor:
         model = tiny_model(len(TOKENIZER))
         engine = TorchEngine(model, 1e-3, 0.0, 1.0, lambda step: 1.0)
-        known = add_evidence(model, group(), [example_of(city)], lam, config, PIECE)
+        known = add_evidence(model, group(), [example_of(city)], lam, config, PIECE, sandbox)
         _, samples = update(engine, known, lam, config)
         assert all((sample.weight == 1).all() for sample in samples) == (lam == 0.0 or source == "none")
         return torch.cat([parameter.detach().flatten() for parameter in model.parameters()])
@@ -122,13 +122,13 @@ def test_lambda_zero_is_grpo_bit_for_bit_and_lambda_moves_only_what_has_evidence
     assert torch.equal(trained(config, 0.5), grpo) == (source == "none")
 
 
-def test_at_lambda_zero_no_pass_of_any_model_runs(model, city):
+def test_at_lambda_zero_no_pass_of_any_model_and_no_sql_runs(model, city):
     calls = []
     hook = model.register_forward_hook(lambda *_: calls.append(1))
     for source in SOURCES:
-        known = add_evidence(model, group(), [example_of(city)], 0.0, config_of(source), PIECE)
+        known = add_evidence(model, group(), [example_of(city)], 0.0, config_of(source), PIECE, sandbox=None)
         assert not any(sample.hindsight_mask.any() for sample in known)
     hook.remove()
     assert calls == []
     with pytest.raises(ValueError, match="teacher_gap"):
-        add_evidence(model, group(), [example_of(city)], 0.5, config_of("teacher_gap"), PIECE)
+        add_evidence(model, group(), [example_of(city)], 0.5, config_of("teacher_gap"), PIECE, sandbox=None)

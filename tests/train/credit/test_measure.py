@@ -62,7 +62,8 @@ def test_the_table_has_every_source_control_and_gap(model, groups):
     rows = rows_of(measure(batch, model, judges, contexts, CONFIG, lambda: passes.append(1)))
     sync, apart = "synchronized", "other"
     assert list(rows) == [("oracle_diff", "", ""), ("sibling_contrast", "", ""), ("surprisal", "", ""),
-                          ("entropy", "", ""), ("student −logp", "", ""), ("student entropy", "", ""),
+                          ("entropy", "", ""), ("parts_surprisal", "", ""), ("student −logp", "", ""),
+                          ("student entropy", "", ""),
                           ("teacher_gap", sync, "exec"), ("teacher_gap", sync, "empty"),
                           ("teacher_gap", sync, "exec shuffled"),
                           ("teacher_gap", sync, "exec − empty"), ("teacher_gap", sync, "exec shuffled − empty"),

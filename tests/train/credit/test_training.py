@@ -21,7 +21,8 @@ from serl.workbench import Workbench, workbench_of
 from tests.models import tiny_model, tiny_tokenizer
 from tests.train.conftest import RECIPE
 
-SOURCES = ("teacher_gap", "oracle_diff", "sibling_contrast", "surprisal", "entropy", "none")
+SOURCES = ("teacher_gap", "oracle_diff", "sibling_contrast", "surprisal", "entropy", "parts", "parts_surprisal",
+           "none")
 GROUP = 4
 
 
@@ -39,14 +40,14 @@ def bench(minibird, tmp_path_factory) -> Workbench:
 
 
 class Played(Trainer):
-    """A trainer whose policy answers with gold, with gold of another column list, or not at all."""
+    """A trainer whose policy answers with gold, with fewer rows, with a column that is not there, or not at all."""
 
     def roll_out(self, step, questions, first=0):
         trajectories = []
         for question in questions:
             gold = question.example.gold_sql
             texts = [f"<solution>{gold}</solution>", f"<solution>{gold} LIMIT {step}</solution>",
-                     f"<solution>SELECT 7, {gold.strip()[len('SELECT'):]}</solution>", "<sql>"]
+                     f"<solution>SELECT seven, {gold.strip()[len('SELECT'):]}</solution>", "<sql>"]
             for text in texts:
                 episode = self.bench.env.start(list(question.prompt_ids))
                 while not episode.done:
@@ -103,7 +104,7 @@ def test_every_source_reweights_within_bounds_and_only_teacher_gap_asks_a_teache
                 assert record["loss_mask"][index] and record["gaps"][index] is not None
                 assert record["action_mask"][index] or "</solution>" in record["tokens"][index]
                 assert (weight > 1) == ((record["advantage"] > 0) == (record["gaps"][index] > 0))
-    failed_only = source in ("oracle_diff", "sibling_contrast")
+    failed_only = source in ("oracle_diff", "sibling_contrast", "parts")
     assert (moved[False] > 0) == (source != "none") and (moved[True] > 0) == (source != "none" and not failed_only)
     assert (metrics["hindsight/coverage"] > 0) == (source != "none")
 
@@ -182,6 +183,7 @@ def test_serl_credit_writes_table_picture_and_json(run_folder, tmp_path, capsys)
     assert document["steps"] == [1] and document["samples"] > 0
     rows = {(row["source"], row["teacher"], row["hindsight"]): row for row in document["rows"]}
     assert rows["oracle_diff", "", ""]["overall"]["value"] == 1.0
+    assert {("parts", "", ""), ("parts_surprisal", "", "")} < set(rows)
     assert ("teacher_gap", "as recorded", "exec") in rows and ("hindsight_only", frozen.name, "exec") in rows
     # The given teacher's weights are the student's, so that both gaps are the same.
     one, other = (rows["teacher_gap", teacher, "exec"]["overall"]["value"] for teacher in ("synchronized", frozen.name))
