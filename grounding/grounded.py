@@ -70,6 +70,8 @@ class ValueMatch:
     """Where that similarity comes from: exact, trigram, dense, or code (it abbreviates the mention)."""
     mention: int = 0
     """Which mention that is, by its place among the question's."""
+    stored: str = "text"
+    """text, integer or real: how it is stored, and so whether SQL writes it in quotes."""
 
 
 @dataclass(frozen=True)

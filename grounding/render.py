@@ -94,7 +94,7 @@ def _prepare(grounded: GroundedSchema, linked: LinkedTable, samples: int) -> _Ta
             continue
         # In the order of likeness and of the question, which is easier to read than the order of relevance.
         matches = [m for m in grounded.values if (m.table, m.column) == (table.name, column.name)]
-        matched = [m.value for m in sorted(matches, key=lambda m: (-m.score, m.mention))]
+        matched = sorted(matches, key=lambda m: (-m.score, m.mention))
         refers_to = tuple(
             (key.ref_table, key.ref_column)
             for key in grounded.database.foreign_keys
@@ -109,7 +109,7 @@ def _prepare(grounded: GroundedSchema, linked: LinkedTable, samples: int) -> _Ta
                 primary_key=column.primary_key,
                 refers_to=refers_to,
                 description=neutralize(description, DESCRIPTION_CHARS),
-                matched=tuple(_literal(value) for value in matched[:MATCHES_A_COLUMN]),
+                matched=tuple(_literal(match.value, match.stored) for match in matched[:MATCHES_A_COLUMN]),
                 samples=tuple(_literal(value) for value in shown_samples),
                 has_evidence=kept[column.name].has_evidence,
             )
@@ -136,8 +136,9 @@ def worthwhile_description(table: Table, column: Column, is_key: bool) -> str:
     return re.sub(rf"\s+of (the|an?) {re.escape(table.name)}\b", "", column.description, flags=re.IGNORECASE)
 
 
-def _literal(value: str) -> str:
-    return quote_text(neutralize(value, VALUE_CHARS))
+def _literal(value: str, stored: str = "text") -> str:
+    """As SQL writes it: text in quotes, numbers without."""
+    return quote_text(neutralize(value, VALUE_CHARS)) if stored == "text" else value
 
 
 def _removal_order(tables: Sequence[_Table]) -> list[tuple[str, str]]:

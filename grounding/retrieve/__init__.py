@@ -34,7 +34,7 @@ def retrieve(index: ValueIndex, profile: Profile, asked: Asked, k: int) -> tuple
     matches = []
     for place in np.argsort(-scores_N, kind="stable")[:k]:
         string_id, cell = cells[place]
-        matches.append(ValueMatch(cell.table, cell.column, cell.text, *candidates[string_id].match))
+        matches.append(ValueMatch(cell.table, cell.column, cell.text, *candidates[string_id].match, cell.stored))
     return tuple(matches)
 
 

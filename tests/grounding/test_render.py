@@ -131,3 +131,13 @@ def test_a_foreign_key_to_a_column_that_is_not_shown_is_not_shown(racing, tmp_pa
 def test_an_unknown_style_is_refused(racing, tmp_path):
     with pytest.raises(InputError, match="compact, ddl"):
         render_schema(ground("drivers", racing, tmp_path), style="yaml")
+
+
+def test_matched_numbers_are_written_as_sql_writes_them(tmp_path):
+    path = tmp_path / "league.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE season (year INTEGER, code TEXT, share REAL)")
+        connection.executemany("INSERT INTO season VALUES (?, ?, ?)", [(1998, "1998", 0.5), (2004, "B2", 1.5)])
+    connection.close()
+    text = render_schema(ground("What is the share in 1998, or where it is 1.5?", path, tmp_path / "cache"))
+    assert text == "season(year int = 1998, code text = '1998', share real = 1.5)"
