@@ -1,4 +1,4 @@
-"""The real value task: recall of the shipped weights, which were learnt on other databases, stays where it was measured.
+"""The real value task: recall of the shipped weights, which were learnt on other databases, stays as it was measured.
 
 Measured: 98.5 to 99.0 at 10 and 72 to 74 at 1, over 408 targets. The bounds leave room for rounding elsewhere.
 """
