@@ -44,7 +44,7 @@ from pathlib import Path
 from typing import Any
 
 if __name__ == "__main__":
-    # A script's own folder comes first on the path, and this file would hide the package it is about.
+    # This folder comes first on a script's path, and this file would hide the package of its name.
     sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from grounding.errors import InputError

@@ -35,6 +35,10 @@ from typing import Any
 
 import numpy as np
 
+if __name__ == "__main__":
+    # This folder comes first on a script's path, and `grounding.py` in it would hide the package of that name.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
 from grounding import Grounder, GroundingConfig, Request
 from grounding.dense import misspell
 from grounding.embed import CachedEncoder, Encoder, find_encoder

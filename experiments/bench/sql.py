@@ -30,6 +30,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    # This folder comes first on a script's path, and `grounding.py` in it would hide the package of that name.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
 from serl.data.spider import load_spider
 from serl.sql.cache import OutcomeCache
 from serl.sql.compare import bird_ex

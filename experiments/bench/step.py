@@ -30,6 +30,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+if __name__ == "__main__":
+    # This folder comes first on a script's path, and `grounding.py` in it would hide the package of that name.
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+
 from tqdm import tqdm
 
 SHAPES = "512/64/8,1500/200/8,3000/200/16,3000/64/8,1500/200/8/4"
