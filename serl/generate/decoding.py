@@ -59,23 +59,28 @@ class DecodingRows:
 
     def __init__(self, model, prompts: Sequence[Sequence[int]], owner: Sequence[int], memory: Memory) -> None:
         self.model, self.memory = model, memory
-        self.keys, self.values, self.mask_UP = _together(Prompts(Backbone(model), prompts))
+        self.keys, self.values, mask_UP = _together(Prompts(Backbone(model), prompts))
+        self.bias_U11P = None if mask_UP is None else bias_of(mask_UP, self.keys[0].dtype)[:, None, None]
         self.assign(owner)
 
     def assign(self, owner: Sequence[int]) -> None:
-        """Say anew which prompts the rows continue (after rows were dropped)."""
-        self.owner = list(owner)
+        """Say anew which prompts the rows continue (after rows were dropped); prompts without rows are forgotten."""
         of: dict[int, list[int]] = {}
-        for row, prompt in enumerate(self.owner):
+        for row, prompt in enumerate(owner):
             of.setdefault(prompt, []).append(row)
         group = max(map(len, of.values()))
         device = self.model.device
         # Slot (u, g) holds the g-th row of the u-th prompt; short groups are filled up with a row that is dropped.
         self.slots = torch.tensor([rows + rows[:1] * (group - len(rows)) for rows in of.values()], device=device)
         place = {row: u * group + g for u, rows in enumerate(of.values()) for g, row in enumerate(rows)}
-        self.places = torch.tensor([place[row] for row in range(len(self.owner))], device=device)
-        whole = list(of) == list(range(len(self.keys[0])))
-        self.used = None if whole else torch.tensor(list(of), device=device)
+        self.places = torch.tensor([place[row] for row in range(len(owner))], device=device)
+        if list(of) != list(range(len(self.keys[0]))):
+            used = torch.tensor(list(of), device=device)
+            for tensors in (self.keys, self.values):
+                tensors[:] = [tensor[used] for tensor in tensors]
+            self.bias_U11P = None if self.bias_U11P is None else self.bias_U11P[used]
+        number = {prompt: unit for unit, prompt in enumerate(of)}
+        self.owner = [number[prompt] for prompt in owner]
 
     def logits(self, ids_BQ: torch.Tensor, position_BQ: torch.Tensor, keep: int = 0) -> torch.Tensor:
         """Logits [B, Q, V] (of the last `keep` columns, if given) after each of the next tokens of the rows."""
@@ -99,13 +104,8 @@ class DecodingRows:
 
         units, group = self.slots.shape
         folded = query_BKND[self.slots.flatten()].unflatten(0, (units, group)).transpose(1, 2).flatten(2, 3)
-        keys, values, mask_UP = self.keys[layer], self.values[layer], self.mask_UP
-        if self.used is not None:
-            keys, values = keys[self.used], values[self.used]
-            mask_UP = None if mask_UP is None else mask_UP[self.used]
-        bias = None if mask_UP is None else bias_of(mask_UP, query_BHQD.dtype)[:, None, None]
         prompt, lse = (found.unflatten(2, (group, -1)).transpose(1, 2).flatten(0, 1)[self.places]
-                       for found in attend_part(folded, keys, values, bias))
+                       for found in attend_part(folded, self.keys[layer], self.values[layer], self.bias_U11P))
         merged = own_BKND + torch.sigmoid(lse - own_lse).to(own_BKND.dtype) * (prompt - own_BKND)
         return merged.view(batch, heads, queries, width)
 
