@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from serl.commands.options import parse_overrides, print_json
+from serl.commands.options import config_of_run, print_json
 from serl.errors import InputError
 
 LAST_STEPS = 4
@@ -36,14 +36,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write the table and the picture. InputError for a run, a step or weights that cannot be read."""
-    from serl.config import load_config
     from serl.train.credit.report import measure_run, write_report
 
     if args.samples < 1:
         raise InputError("--samples should be at least 1")
-    if not (args.run_dir / "config.yaml").is_file():
-        raise InputError(f"{args.run_dir}: no config.yaml here, so this is not a run folder")
-    config = load_config(args.run_dir / "config.yaml", parse_overrides(args.overrides))
+    config = config_of_run(args.run_dir, args)
     measured = measure_run(args.run_dir, config, args.step or LAST_STEPS, args.checkpoint, args.teacher, args.samples)
     out = write_report(measured, args.out or args.run_dir / "credit")
     if args.json:

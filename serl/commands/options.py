@@ -59,24 +59,33 @@ def run_of(args: argparse.Namespace) -> tuple[Config, Path]:
     if (args.config is None) == (args.resume is None):
         raise InputError(f"serl {args.command}: give either --config FILE or --resume RUN")
     if args.resume is not None:
-        if not (args.resume / "config.yaml").is_file():
-            raise InputError(f"{args.resume}: no config.yaml here, so this is not a run folder")
-        overrides = parse_overrides(args.overrides)
-        for key, _ in overrides:
+        config = config_of_run(args.resume, args)
+        for key, _ in parse_overrides(args.overrides):
             if not key.startswith(MAY_CHANGE):
                 raise InputError(f"--{key}: cannot change in a run that goes on; only {', '.join(MAY_CHANGE)} can")
-        return load_config(args.resume / "config.yaml", overrides), args.resume
+        return config, args.resume
     config = config_of(args)
     folder = Path(config.runs) / config.name
     if (folder / "config.yaml").exists():
         if not args.auto_resume:
             raise InputError(f"{folder}: this run exists; go on with --resume {folder}, or choose another --name")
-        changed = [text for text in differences(load_config(folder / "config.yaml"), config)
-                   if not text.startswith(MAY_CHANGE)]
-        if changed:
-            raise InputError(f"{folder}: this run exists with other settings ({'; '.join(changed[:3])}); "
-                             "choose another name")
+        check_same(folder, config, "choose another name")
     return config, folder
+
+
+def config_of_run(folder: Path, args: argparse.Namespace) -> Config:
+    """The config of a run folder with the command line's overrides."""
+    if not (folder / "config.yaml").is_file():
+        raise InputError(f"{folder}: no config.yaml here, so this is not a run folder")
+    return load_config(folder / "config.yaml", parse_overrides(args.overrides))
+
+
+def check_same(folder: Path, config: Config, otherwise: str) -> None:
+    """InputError, which ends with what to do `otherwise`, if the run in `folder` has other settings than `config`."""
+    changed = [text for text in differences(load_config(folder / "config.yaml"), config)
+               if not text.startswith(MAY_CHANGE)]
+    if changed:
+        raise InputError(f"{folder}: this run exists with other settings ({'; '.join(changed[:3])}); {otherwise}")
 
 
 def differences(old: Config, new: Config) -> list[str]:

@@ -6,8 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from serl.commands.options import parse_overrides, print_json
-from serl.errors import InputError
+from serl.commands.options import config_of_run, print_json
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -32,12 +31,9 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Train and write. InputError for a run, steps, weights or a folder that cannot be used."""
-    from serl.config import load_config
     from serl.train.teach.school import teach
 
-    if not (args.run_dir / "config.yaml").is_file():
-        raise InputError(f"{args.run_dir}: no config.yaml here, so this is not a run folder")
-    config = load_config(args.run_dir / "config.yaml", parse_overrides(args.overrides))
+    config = config_of_run(args.run_dir, args)
     taught = teach(args.run_dir, config, args.step, args.start, args.out or args.run_dir / "teacher")
     if args.json:
         print_json(taught.card)

@@ -18,9 +18,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from serl.commands.options import MAY_CHANGE, differences
-from serl.config import Config, load_config
-from serl.errors import InputError
+from serl.commands.options import check_same
+from serl.config import Config
 from serl.io import atomic_write_text
 from serl.tracking import read_metrics
 
@@ -88,11 +87,7 @@ def is_done(folder: Path, config: Config) -> bool:
     run = folder / config.name
     if not (run / "config.yaml").is_file():
         return False
-    changed = [text for text in differences(load_config(run / "config.yaml"), config)
-               if not text.startswith(MAY_CHANGE)]
-    if changed:
-        raise InputError(f"{run}: this run exists with other settings ({'; '.join(changed[:3])}); "
-                         "name the sweep anew, or remove it")
+    check_same(run, config, "name the sweep anew, or remove it")
     return (run / "eval" / "rl" / "summary.json").is_file() and len(read_metrics(run)) >= config.train.steps
 
 
