@@ -21,7 +21,7 @@ from serl.hindsight.masks import scope_mask
 from serl.train.engine import TorchEngine
 from serl.train.losses.imitation import at, imitation_loss
 from serl.train.samples import Sample, teacher_branches
-from serl.train.scoring import Tail, micro_batches
+from serl.train.scoring import Tail, by_micro_batches, micro_batches
 from serl.train.states import states
 from serl.train.update import denominator
 
@@ -115,18 +115,12 @@ def micro_distill(student, teacher, pupils: Sequence[Pupil], config: Config, tot
     return torch.stack(loss).sum(), torch.stack(divergence).sum(), scored
 
 
-@torch.no_grad()
 def _teacher_states(teacher, pupils: Sequence[Pupil], config: Config) -> torch.Tensor:
     """The teacher's hidden states [N, D] of the tokens in m, in eval mode."""
     views = [replace(tail, scored=pupil.mask[slice(*span)].tolist()) for pupil in pupils for span, tail in pupil.views]
-    out: list[torch.Tensor | None] = [None] * len(views)
-    training = teacher.training
-    teacher.eval()
-    for batch in micro_batches(views, config.train.micro_tokens, config.model.shared_prefix):
-        for i, hidden_MD in zip(batch, states(teacher, [views[i] for i in batch], config.model.shared_prefix)):
-            out[i] = hidden_MD
-    teacher.train(training)
-    return torch.cat(out)
+    share = config.model.shared_prefix
+    return torch.cat(by_micro_batches(teacher, views, config.train.micro_tokens, share,
+                                      lambda batch: states(teacher, batch, share)))
 
 
 def _logits(model, hidden_CD: torch.Tensor, temperature: float) -> torch.Tensor:

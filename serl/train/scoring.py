@@ -4,7 +4,7 @@ The plain way is the oracle of the shared one, which gives the same numbers and 
 (`model.shared_prefix` chooses). Log-probs are at the sampling temperature, since that is the policy that acted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
@@ -12,7 +12,7 @@ from serl.ragged import batches, pad
 from serl.train.sharing import shared_logprobs
 from serl.train.tail import Tail
 
-__all__ = ["Tail", "logprobs", "logprobs_with_branches", "micro_batches", "score"]
+__all__ = ["Tail", "by_micro_batches", "logprobs", "logprobs_with_branches", "micro_batches", "score"]
 
 
 def micro_batches(tails: Sequence[Tail], micro_tokens: int, share: bool) -> Iterator[list[int]]:
@@ -88,14 +88,22 @@ def _gather(logits_BQV: torch.Tensor, ids_BQ: torch.Tensor, temperature: float) 
     return logits_BQV.gather(-1, ids_BQ[..., None])[..., 0] - logits_BQV.logsumexp(-1)
 
 
-@torch.no_grad()
 def score(model, tails: Sequence[Tail], micro_tokens: int, temperature: float, share: bool) -> list[torch.Tensor]:
     """Log-probs of each tail on the CPU, in eval mode, no gradient."""
+    found = by_micro_batches(model, tails, micro_tokens, share,
+                             lambda batch: logprobs(model, batch, temperature, share))
+    return [logp.cpu() for logp in found]
+
+
+@torch.no_grad()
+def by_micro_batches(model, tails: Sequence[Tail], micro_tokens: int, share: bool,
+                     work: Callable[[list[Tail]], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
+    """What `work` makes of each tail, a micro-batch at a time, with the model in eval mode and without gradient."""
     training = model.training
     model.eval()
-    scores: list[torch.Tensor | None] = [None] * len(tails)
+    out: list[torch.Tensor | None] = [None] * len(tails)
     for batch in micro_batches(tails, micro_tokens, share):
-        for index, logp in zip(batch, logprobs(model, [tails[i] for i in batch], temperature, share)):
-            scores[index] = logp.cpu()
+        for index, found in zip(batch, work([tails[i] for i in batch])):
+            out[index] = found
     model.train(training)
-    return scores
+    return out

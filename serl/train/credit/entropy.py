@@ -12,24 +12,17 @@ import torch
 
 from serl.config import Config
 from serl.train.samples import Sample
-from serl.train.scoring import Tail, micro_batches, plain_logits
+from serl.train.scoring import Tail, by_micro_batches, plain_logits
 from serl.train.sharing import shared_entropies
 
 
-@torch.no_grad()
 def sample_entropies(model, samples: Sequence[Sample], config: Config) -> list[torch.Tensor]:
     """H [T] of each sample, on the CPU, in eval mode; NaN for context tokens."""
     tails, share = [sample.tail for sample in samples], config.model.shared_prefix
-    training = model.training
-    model.eval()
-    found: list[torch.Tensor | None] = [None] * len(samples)
-    for batch in micro_batches(tails, config.train.micro_tokens, share):
-        parts = (shared_entropies if share else _entropies)(model, [tails[index] for index in batch],
-                                                            config.rollout.temperature)
-        for index, entropy in zip(batch, parts):
-            found[index] = samples[index].aligned(entropy)
-    model.train(training)
-    return found
+    entropies = shared_entropies if share else _entropies
+    found = by_micro_batches(model, tails, config.train.micro_tokens, share,
+                             lambda batch: entropies(model, batch, config.rollout.temperature))
+    return [sample.aligned(entropy) for sample, entropy in zip(samples, found)]
 
 
 def _entropies(model, tails: Sequence[Tail], temperature: float) -> list[torch.Tensor]:
