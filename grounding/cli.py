@@ -34,7 +34,16 @@ def _parser() -> argparse.ArgumentParser:
         prog="grounding", description="Ground questions in the schema and values of SQLite databases."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    shared = _shared_options()
+    _add_build(commands.add_parser("build", parents=[shared], help="index the values of every database under a folder"))
+    _add_query(
+        commands.add_parser("query", parents=[shared], help="the tables, columns and values that a question needs")
+    )
+    _add_eval(commands.add_parser("eval", parents=[shared], help="recall of values, tables and columns against gold"))
+    return parser
 
+
+def _shared_options() -> argparse.ArgumentParser:
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
         "--cache", type=Path, default=DEFAULT_CACHE, help="where indices and vectors are kept (default: %(default)s)"
@@ -62,8 +71,10 @@ def _parser() -> argparse.ArgumentParser:
         help="index the numbers of columns whose numbers name things, as codes and years do",
     )
     shared.add_argument("--json", action="store_true", help="print JSON on stdout")
+    return shared
 
-    build = commands.add_parser("build", parents=[shared], help="index the values of every database under a folder")
+
+def _add_build(build: argparse.ArgumentParser) -> None:
     build.add_argument("--root", type=Path, required=True, help="folder that is searched for *.sqlite files")
     build.add_argument(
         "--workers", type=_positive, default=1, help="processes, each with its own database (default: %(default)s)"
@@ -71,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--verify", action="store_true", help="read every byte of the indices that are there already")
     build.set_defaults(run=_build)
 
-    query = commands.add_parser("query", parents=[shared], help="the tables, columns and values that a question needs")
+
+def _add_query(query: argparse.ArgumentParser) -> None:
     query.add_argument("question", nargs="?", help="the question")
     query.add_argument("--db", type=Path, required=True, help="the SQLite file")
     query.add_argument("--evidence", default="", help="what the question's author adds to it")
@@ -97,7 +109,9 @@ def _parser() -> argparse.ArgumentParser:
         help="leave out values that score less, 0 to 1 (default: %(default)s, rank only)",
     )
     query.set_defaults(run=_query)
-    evaluate = commands.add_parser("eval", parents=[shared], help="recall of values, tables and columns against gold")
+
+
+def _add_eval(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--root", type=Path, required=True, help="the folder of the data set, or of the task")
     evaluate.add_argument("--format", choices=("spider", "bird"), help="the data set's layout")
     evaluate.add_argument("--split", default="dev", help="dev or train (default: %(default)s)")
@@ -112,7 +126,6 @@ def _parser() -> argparse.ArgumentParser:
     evaluate.add_argument("--out", type=Path, help="write the JSON document here too")
     evaluate.add_argument("--save-task", type=Path, help="write the value targets found in gold to this file")
     evaluate.set_defaults(run=_evaluate)
-    return parser
 
 
 def _build(options: argparse.Namespace) -> int:
@@ -136,7 +149,7 @@ def _build(options: argparse.Namespace) -> int:
 
 
 def _index_config(options: argparse.Namespace) -> GroundingConfig:
-    """The options that decide what an index holds; both commands must agree in them."""
+    """The options that decide what an index holds; all commands must agree in them."""
     return GroundingConfig(
         max_values_per_column=options.max_values, max_embedded_per_column=options.max_embedded, numbers=options.numbers
     )
@@ -180,7 +193,9 @@ def _evaluate(options: argparse.Namespace) -> int:
     from grounding.evaluate.value_task import read_task, write_task
     from grounding.grounder import Grounder
 
-    config = GroundingConfig(keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns)
+    config = replace(
+        _index_config(options), keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns
+    )
     grounder = Grounder(options.cache, options.encoder, config)
     if options.task:
         found = report.evaluate_task(read_task(options.task, options.root), grounder)

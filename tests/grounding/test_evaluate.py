@@ -61,6 +61,15 @@ def test_the_command_evaluates_a_data_set(spider, tmp_path, capsys):
     assert again["values"] == document["values"] and again["links"] == {}
 
 
+def test_the_command_indexes_what_its_options_say(spider, tmp_path, capsys):
+    options = ["--no-numbers", "--max-values", "7", "--max-embedded", "5"]
+    command = ["eval", "--format", "spider", "--root", str(spider), "--encoder", "none"]
+    assert main([*command, "--cache", str(tmp_path / "cache"), *options]) == 0
+    (manifest,) = (tmp_path / "cache").glob("racing-*/manifest.json")
+    identity = json.loads(manifest.read_text())["identity"]
+    assert [identity[name] for name in ("numbers", "max_values_per_column", "max_embedded_per_column")] == [False, 7, 5]
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
     ([], "--format"), (["--format", "bird"], "--databases DIR"), (["--format", "spider", "--split", "x"], "x.json"),
     (["--task", "nowhere.jsonl"], "nowhere.jsonl"), (["--format", "spider", "--questions", "{bad}"], "record 0"),
