@@ -36,6 +36,8 @@ if __name__ == "__main__":
 
 from tqdm import tqdm
 
+from experiments.bench.process import memory_mib
+
 SHAPES = "512/64/8,1500/200/8,3000/200/16,3000/64/8,1500/200/8/4"
 WAYS = ("masked", "plain", "one", "ours")
 OBSERVATION = 12  # tokens between two actions
@@ -278,15 +280,9 @@ def peak_memory(args: argparse.Namespace) -> dict[str, float]:
     samples = make_samples(Shape.of(args.memory), args.memory_vocab)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # forget the peak so far
-    before = status("VmRSS")
+    before = memory_mib("VmRSS")
     bench.update(args.one_way, samples)
-    return {"mib": status("VmHWM") - before}
-
-
-def status(field: str) -> float:
-    """MiB of this process that are in memory (VmRSS), or were at most (VmHWM); Linux."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+    return {"mib": memory_mib("VmHWM") - before}
 
 
 def tables(result: dict[str, Any]) -> str:

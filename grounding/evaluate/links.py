@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from grounding.evaluate.gold import GoldUse
-from grounding.evaluate.value_task import RESAMPLES, Recall
+from grounding.evaluate.value_task import Recall, ratio
 from grounding.grounded import GroundedSchema, LinkedColumn, LinkedTable
 from grounding.render import render_schema
 
@@ -54,10 +52,6 @@ def summarize(scores: Sequence[Mapping[str, float]], seed: int = 0) -> dict[str,
 
 
 def mean_of(values: Sequence[float], seed: int = 0) -> Recall:
-    values_Q = np.array(values, dtype=np.float64)
-    if not len(values_Q):
+    if not values:
         return Recall(float("nan"), float("nan"), float("nan"), 0)
-    draws = np.random.default_rng(seed)
-    means_R = [values_Q[draws.integers(0, len(values_Q), len(values_Q))].mean() for _ in range(RESAMPLES)]
-    low, high = np.percentile(means_R, [2.5, 97.5])
-    return Recall(float(values_Q.mean()), float(low), float(high), len(values_Q))
+    return ratio(values, [1] * len(values), seed)

@@ -116,11 +116,16 @@ def _rank(target: Target, ranking: Sequence[Found]) -> float:
 
 
 def _recall(ranks: Sequence[Sequence[float]], cut: int, seed: int) -> Recall:
-    hits_I = np.array([sum(rank <= cut for rank in own) for own in ranks], dtype=np.float64)
-    size_I = np.array([len(own) for own in ranks], dtype=np.float64)
-    picks_RI = np.random.default_rng(seed).integers(0, len(ranks), (RESAMPLES, len(ranks)))
-    low, high = np.percentile(hits_I[picks_RI].sum(1) / size_I[picks_RI].sum(1), [2.5, 97.5])
-    return Recall(float(hits_I.sum() / size_I.sum()), float(low), float(high), int(size_I.sum()))
+    return ratio([sum(rank <= cut for rank in own) for own in ranks], [len(own) for own in ranks], seed)
+
+
+def ratio(sums: Sequence[float], sizes: Sequence[int], seed: int) -> Recall:
+    """Σ sums / Σ sizes over the units that are resampled; one unit at least."""
+    sum_I, size_I = np.array(sums, dtype=np.float64), np.array(sizes, dtype=np.float64)
+    draws = np.random.default_rng(seed)  # one resample at a time: a large split's would be gigabytes together
+    picks = (draws.integers(0, len(sum_I), len(sum_I)) for _ in range(RESAMPLES))
+    low, high = np.percentile([sum_I[pick].sum() / size_I[pick].sum() for pick in picks], [2.5, 97.5])
+    return Recall(float(sum_I.sum() / size_I.sum()), float(low), float(high), int(size_I.sum()))
 
 
 def as_rows(recalls: Mapping[str, Mapping[int, Recall]]) -> list[list[str]]:

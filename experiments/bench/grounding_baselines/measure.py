@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from experiments.bench.grounding_baselines.contenders import CONTENDERS, Contender
+from experiments.bench.process import memory_mib
 from grounding.embed import SentenceEncoder
 from grounding.evaluate.value_task import CUTS, Item
 
@@ -54,7 +55,7 @@ def build(name: str, folder: Path, probe: Path, databases: Sequence[Path]) -> di
     for database in databases:
         contender.build(database)
     wall, cpu, size = time.perf_counter() - wall, cpu_seconds() - cpu, disk_bytes(folder) - before
-    peak = peak_mib()  # before anything below asks for more
+    peak = memory_mib("VmHWM")  # before anything below asks for more
     values = 0
     for database in databases:
         contender.load(database)
@@ -82,7 +83,7 @@ def ask(name: str, folder: Path, probe: Path, databases: Sequence[Path], items: 
         found.append(contender.search(item.database, item.question, item.evidence, LONGEST_RANKING))
         queries.append({"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu,
                         "encoding_s": clock.wall - encoding})
-    return {"start_s": start_s, "load_s": loads, "queries": queries, "found": found, "peak_mib": peak_mib()}
+    return {"start_s": start_s, "load_s": loads, "queries": queries, "found": found, "peak_mib": memory_mib("VmHWM")}
 
 
 def first_answer(contender: Contender, database: Path) -> None:
@@ -99,9 +100,3 @@ def cpu_seconds() -> float:
     """Of this process and its children that have ended."""
     usages = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
-
-
-def peak_mib() -> float:
-    """The most that this process has had in memory (VmHWM); Linux."""
-    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
