@@ -96,6 +96,9 @@ def _add_query(query: argparse.ArgumentParser) -> None:
         help="folder of BIRD description CSVs (default: database_description beside the database)",
     )
     query.add_argument(
+        "--tables", type=Path, help="BIRD's or Spider's tables.json (default: the data set's, if it lies in one)"
+    )
+    query.add_argument(
         "--mode",
         choices=("hybrid", "full"),
         default="hybrid",
@@ -118,6 +121,11 @@ def _add_eval(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--questions", type=Path, help="the questions' file, where it is not in its usual place")
     evaluate.add_argument("--databases", type=Path, help="the databases' folder, likewise")
     evaluate.add_argument("--task", type=Path, help="a file of value targets, instead of a data set")
+    evaluate.add_argument(
+        "--keys", action="store_true",
+        help="instead of links and values: hide the declared foreign keys of the data set's databases, or of all below"
+        " --root, infer them, and compare",
+    )  # fmt: skip
     for option in ("keep_all_columns", "keep_table_columns"):
         default = getattr(GroundingConfig, option)
         about = "keep whole what has at most this many columns; 0 shows what links alone do (default: %(default)s)"
@@ -131,14 +139,13 @@ def _add_eval(evaluate: argparse.ArgumentParser) -> None:
 def _build(options: argparse.Namespace) -> int:
     from grounding.corpus import build_all
 
-    if not options.root.is_dir():
-        raise InputError(f"{options.root}: no such folder; --root takes the folder that holds the databases")
-    paths = sorted(options.root.rglob("*.sqlite"))
-    if not paths:
-        raise InputError(f"{options.root}: no *.sqlite file in it or below it")
+    paths = _databases_below(options.root)
     results = build_all(paths, options.cache, options.encoder, _index_config(options), options.workers, options.verify)
     built = [result.counts for result in results if result.counts]
     failed = [{"path": str(result.path), "error": result.error} for result in results if result.error]
+    for result in results:
+        for warning in result.warnings:
+            _say(f"{result.path}: {warning}")
     for failure in failed:
         _say(failure["error"])
     strings = sum(entry["strings"] for entry in built)
@@ -146,6 +153,15 @@ def _build(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({"built": built, "failed": failed}, ensure_ascii=False))
     return 1 if failed else 0
+
+
+def _databases_below(root: Path) -> list[Path]:
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder; --root takes the folder that holds the databases")
+    paths = sorted(root.rglob("*.sqlite"))
+    if not paths:
+        raise InputError(f"{root}: no *.sqlite file in it or below it")
+    return paths
 
 
 def _index_config(options: argparse.Namespace) -> GroundingConfig:
@@ -170,7 +186,7 @@ def _say(error: object) -> None:
 def _query(options: argparse.Namespace) -> int:
     if (options.question is None) == (options.questions is None):
         raise InputError("give one question, or --questions FILE")
-    requests = [Request(options.question, options.db, options.evidence, options.descriptions)]
+    requests = [Request(options.question, options.db, options.evidence, options.descriptions, options.tables)]
     if options.questions:
         requests = list(_read_requests(options))
 
@@ -179,12 +195,36 @@ def _query(options: argparse.Namespace) -> int:
     config = replace(
         _index_config(options), mode=options.mode, top_values=options.top_values, min_score=options.min_score
     )
-    for grounded in Grounder(options.cache, options.encoder, config).ground_many(requests):
+    answers = Grounder(options.cache, options.encoder, config).ground_many(requests)
+    for warning in answers[0].database.warnings if answers else ():
+        _say(f"{options.db}: {warning}")
+    for grounded in answers:
         print(json.dumps(grounded.to_json(), ensure_ascii=False) if options.json else _for_people(grounded))
     return 0
 
 
+def _evaluate_keys(options: argparse.Namespace) -> int:
+    from grounding.evaluate.keys import evaluate_keys
+    from grounding.evaluate.questions import read_split
+
+    if options.format:
+        split = read_split(options.format, options.root, options.split, options.questions, options.databases)
+        paths = sorted({question.database for question in split.questions})
+    else:
+        paths = _databases_below(options.root)
+    report = evaluate_keys(paths)
+    document = json.dumps(report.to_json(), ensure_ascii=False)
+    if options.out:
+        atomic_write_text(options.out, document + "\n")
+    print(report.for_people(), file=sys.stderr)
+    if options.json:
+        print(document)
+    return 0
+
+
 def _evaluate(options: argparse.Namespace) -> int:
+    if options.keys:
+        return _evaluate_keys(options)
     if (options.format is None) == (options.task is None):
         raise InputError("give --format spider or bird for a data set, or --task FILE")
 
@@ -223,7 +263,7 @@ def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
             ) from error
         if not isinstance(question, str) or not isinstance(evidence, str):
             raise InputError(f"{options.questions}, line {number}: question and evidence must be strings")
-        yield Request(question, options.db, evidence, options.descriptions)
+        yield Request(question, options.db, evidence, options.descriptions, options.tables)
 
 
 def _for_people(grounded: GroundedSchema) -> str:

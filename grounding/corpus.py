@@ -29,6 +29,7 @@ class Built:
     path: Path
     counts: dict | None = None
     error: str | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,8 @@ class _Builder:
         except InputError as error:
             return Built(path, error=str(error))
         index.close()
-        return Built(path, {"db_id": database.db_id, "index": str(index.folder), **index.manifest["counts"]})
+        return Built(path, {"db_id": database.db_id, "index": str(index.folder), **index.manifest["counts"]},
+                     warnings=database.warnings)
 
 
 _builder: _Builder  # of a worker process

@@ -55,6 +55,8 @@ class Request:
     evidence: str = ""
     description_dir: Path | None = None
     """Folder with BIRD's description CSVs; None looks for `database_description` beside the database file."""
+    tables_json: Path | None = None
+    """BIRD's or Spider's tables.json; None looks for it where the data set has it."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from grounding.retrieve import confident, retrieve
 from grounding.retrieve.channels import Asked
 from grounding.retrieve.profile import Profile
 from grounding.schema import Database
-from grounding.sqlite import content_files
+from grounding.sqlite import content_files, fold_name
 from grounding.text import content_stems
 
 REQUESTS_A_BATCH = 512  # bounds the vectors held at once: 512 requests × 32 mentions × 384 floats are 25 MB
@@ -67,19 +67,21 @@ class Grounder:
             for grounded, _ in self._ground_batch(requests[start : start + REQUESTS_A_BATCH])
         ]
 
-    def open(self, db_path: Path, description_dir: Path | None = None) -> tuple[Database, ValueIndex]:
+    def open(
+        self, db_path: Path, description_dir: Path | None = None, tables_json: Path | None = None
+    ) -> tuple[Database, ValueIndex]:
         """The database's schema and its value index, which is built now if it is not there yet."""
-        opened = self.open_all(db_path, description_dir)
+        opened = self.open_all(db_path, description_dir, tables_json)
         return opened.database, opened.index
 
-    def open_all(self, db_path: Path, description_dir: Path | None = None) -> Opened:
+    def open_all(self, db_path: Path, description_dir: Path | None = None, tables_json: Path | None = None) -> Opened:
         """The same, and what retrieval knows of the columns."""
         path = Path(db_path)
         # A file that has changed since it was opened is opened anew. A missing one is left for Database to report.
-        key = (path, description_dir, str(file_state(content_files(path)) if path.exists() else None))
+        key = (path, description_dir, tables_json, str(file_state(content_files(path)) if path.exists() else None))
         opened = self._opened.pop(key, None)
         if opened is None:
-            database = Database.read(path, description_dir)
+            database = Database.read(path, description_dir, tables_json)
             index = ValueIndex.open(database, self.cache_dir, self._encoder, self.config, self._progress)
             opened = Opened(database, index, Profile(database, index, self._encoder))
         self._opened[key] = opened  # last: the dictionary is in order of use
@@ -119,7 +121,7 @@ class Grounder:
         return replace(asked, vectors_MD=np.stack([vectors[mention.text] for mention in mentions]))
 
     def _ground(self, request: Request, asked: Asked, k: int) -> tuple[GroundedSchema, tuple[ValueMatch, ...]]:
-        opened = self.open_all(request.db_path, request.description_dir)
+        opened = self.open_all(request.db_path, request.description_dir, request.tables_json)
         database, index = opened.database, opened.index
         stems = frozenset(content_stems(f"{request.question} {request.evidence}"))
         ranking = retrieve(index, opened.profile, asked, max(k, self.config.top_values))
@@ -135,9 +137,9 @@ class Grounder:
         """Frequent values of the text columns, keys apart, that the question gives evidence for."""
         samples = []
         for table in tables if self.config.samples else ():
-            columns = database.by_name[table.name.lower()].by_name
+            columns = database.by_name[fold_name(table.name)].by_name
             for linked in table.columns:
-                is_text = columns[linked.name.lower()].type == "text" and not linked.is_key
+                is_text = columns[fold_name(linked.name)].type == "text" and not linked.is_key
                 if is_text and linked.has_evidence:
                     values = index.samples(table.name, linked.name, self.config.samples)
                     samples.append(ColumnSamples(table.name, linked.name, values))

@@ -21,6 +21,7 @@ import shutil
 import sqlite3
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -137,14 +138,20 @@ class ValueIndex:
 
     def samples(self, table: str, column: str, k: int) -> tuple[str, ...]:
         """The k most frequent texts of a column; of one without text, its numbers."""
+        first, cells = self._cells_of.get((table, column), (0, 0))
         rows = self._values.execute(
             # A column's cells are neighbours, most frequent first. CROSS: SQLite would not keep this order.
-            "SELECT coalesce(text, folded) FROM col"
-            " CROSS JOIN cell ON cell.rowid >= first AND cell.rowid < first + min(?, cells)"
-            " CROSS JOIN string ON string.id = string WHERE tbl = ? AND name = ? ORDER BY cell.rowid",
-            (k, table, column),
+            "SELECT coalesce(text, folded) FROM cell CROSS JOIN string ON string.id = string"
+            " WHERE cell.rowid >= ? AND cell.rowid < ? ORDER BY cell.rowid",
+            (first, first + min(k, cells)),
         )
         return tuple(text for (text,) in rows)
+
+    @cached_property
+    def _cells_of(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """The first cell of each column that has any, and how many there are."""
+        rows = self._values.execute("SELECT tbl, name, first, cells FROM col WHERE cells > 0")
+        return {(table, column): (first, cells) for table, column, first, cells in rows}
 
 
 def index_identity(path: Path, encoder: Encoder | None, config: GroundingConfig, cache_dir: Path) -> dict:

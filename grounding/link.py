@@ -92,7 +92,8 @@ def _text_overlap(text: str, question_stems: frozenset[str]) -> float:
 def _score_table(table: Table, scored: Sequence[_Scored], question_stems: frozenset[str]) -> float:
     """The table's own name, its best column, and a little for every further one."""
     scores = sorted((found.score for found in scored), reverse=True)
-    return 2 * name_overlap(table.name, question_stems) + sum(score / 2**i for i, score in enumerate(scores[:4]))
+    said = max(name_overlap(name, question_stems) for name in (table.name, table.description))
+    return 2 * said + sum(score / 2**i for i, score in enumerate(scores[:4]))
 
 
 def _reason_to_keep_all(database: Database, config: GroundingConfig) -> str | None:

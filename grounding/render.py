@@ -18,7 +18,7 @@ from grounding.errors import InputError
 from grounding.grounded import GroundedSchema, LinkedTable
 from grounding.safety import neutralize
 from grounding.schema import Column, Table
-from grounding.sqlite import quote_if_needed, quote_text
+from grounding.sqlite import fold_name, quote_if_needed, quote_text
 from grounding.text import content_stems, name_stems
 
 MATCHES_A_COLUMN = 2
@@ -85,7 +85,7 @@ def render_schema(
 
 def _prepare(grounded: GroundedSchema, linked: LinkedTable, samples: int) -> _Table:
     """A kept table with its kept columns in the database's order."""
-    table = grounded.database.by_name[linked.name.lower()]
+    table = grounded.database.by_name[fold_name(linked.name)]
     kept = {column.name: column for column in linked.columns}
     sampled = {found.column: found.values for found in grounded.samples if found.table == table.name}
     columns = []

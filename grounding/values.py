@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from zlib import crc32
 
 from grounding.errors import InputError
-from grounding.schema import Database, Table
-from grounding.sqlite import connect_readonly, quote
+from grounding.schema import DECLARED, Database, Table
+from grounding.sqlite import connect_readonly, explain, quote
 
 COLUMNS_A_QUERY = 400  # three results a column; SQLite allows 2,000 a query
 FEW_NUMBERS = 100  # so few distinct numbers are always worth their place: flags, grades, a small table's years
@@ -63,7 +63,11 @@ def plan_columns(connection: sqlite3.Connection, database: Database, numbers: bo
         for table in database.tables if numbers and not table.is_view
         if (column := _sole_key(table)) and _is_counter(connection, table.name, column)
     }
-    refers = {(key.table, key.column) for key in database.foreign_keys if (key.ref_table, key.ref_column) in surrogates}
+    # Declared keys only: an index must not depend on more than the database's own file.
+    refers = {
+        (key.table, key.column)
+        for key in database.foreign_keys if key.origin == DECLARED and (key.ref_table, key.ref_column) in surrogates
+    }
     for table in database.tables:
         if table.is_view:
             for column in table.columns:
@@ -153,7 +157,7 @@ def open_values(database: Database) -> sqlite3.Connection:
 
 def unreadable(database: Database, error: sqlite3.Error) -> InputError:
     """What to say where a database's values could not be read to their end."""
-    return InputError(f"{database.path}: its values cannot be read ({error}); check it with PRAGMA integrity_check")
+    return InputError(f"{database.path}: its values cannot be read ({explain(error)})")
 
 
 def number_text(number: float) -> str:
@@ -194,8 +198,7 @@ def _describe_numbers(connection: sqlite3.Connection, table: str, column: str) -
 
 
 def _sole_key(table: Table) -> str | None:
-    key = [column.name for column in table.columns if column.primary_key]
-    return key[0] if len(key) == 1 else None
+    return table.primary_key[0] if table.key_origin == DECLARED and len(table.primary_key) == 1 else None
 
 
 def _is_counter(connection: sqlite3.Connection, table: str, column: str) -> bool:

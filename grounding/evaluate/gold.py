@@ -53,7 +53,9 @@ def read_gold(sql: str, database: Database) -> GoldUse:
     from sqlglot.optimizer.qualify import qualify
     from sqlglot.optimizer.scope import traverse_scope
 
-    names = {name: set(table.by_name) for name, table in database.by_name.items()}
+    names = {
+        table.name.lower(): {column.name.lower() for column in table.columns} for table in database.tables
+    }
     try:
         tree = sqlglot.parse_one(sql, dialect="sqlite")
         tables = {table.name.lower() for table in tree.find_all(exp.Table)} & names.keys()

@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 
+from grounding import Grounder, GroundingConfig, Request, read
 from grounding.errors import InputError
 from grounding.schema import Database, ForeignKey
 
@@ -32,18 +33,124 @@ def test_a_foreign_key_that_names_no_column_means_the_primary_key(racing):
     assert ForeignKey("race", "circuit_id", "circuit", "id") in Database.read(racing).foreign_keys
 
 
-def test_a_composite_foreign_key_keeps_its_column_pairs_and_the_other_tables_spelling(make_database):
+def test_a_composite_foreign_key_is_one_join_in_the_other_tables_spelling(make_database):
     path = make_database(
         """CREATE TABLE Room (Building TEXT, Number INTEGER, PRIMARY KEY (Number, Building));
         CREATE TABLE lesson (b TEXT, n INTEGER, FOREIGN KEY (n, b) REFERENCES room);
         CREATE TABLE exam (b TEXT, n INTEGER, FOREIGN KEY (b, n) REFERENCES ROOM (building, number));"""
     )
-    assert set(Database.read(path).foreign_keys) == {
-        ForeignKey("lesson", "n", "Room", "Number"),
-        ForeignKey("lesson", "b", "Room", "Building"),
-        ForeignKey("exam", "b", "Room", "Building"),
-        ForeignKey("exam", "n", "Room", "Number"),
+    assert set(Database.read(path).joins) == {
+        (
+            ForeignKey("lesson", "n", "Room", "Number", composite=0),
+            ForeignKey("lesson", "b", "Room", "Building", composite=0),
+        ),
+        (
+            ForeignKey("exam", "b", "Room", "Building", composite=0),
+            ForeignKey("exam", "n", "Room", "Number", composite=0),
+        ),
     }
+
+
+def test_a_composite_key_is_kept_whole_where_its_tables_are_joined(make_database, tmp_path):
+    path = make_database(
+        """CREATE TABLE room (building TEXT, number INTEGER, seats INTEGER, PRIMARY KEY (building, number));
+        CREATE TABLE lesson (b TEXT, n INTEGER, topic TEXT, FOREIGN KEY (b, n) REFERENCES room);"""
+    )
+    grounder = Grounder(tmp_path, "none", GroundingConfig(keep_all_columns=0, keep_table_columns=0))
+    grounded = grounder.ground(Request("topic of lessons by seats", path))
+    assert {table.name: {column.name for column in table.columns} for table in grounded.tables} == {
+        "room": {"building", "number", "seats"}, "lesson": {"b", "n", "topic"}
+    }  # fmt: skip
+
+
+def test_two_foreign_keys_between_the_same_tables_are_two_joins(make_database):
+    path = make_database(
+        """CREATE TABLE team (id INTEGER PRIMARY KEY);
+        CREATE TABLE game (home INTEGER REFERENCES team, away INTEGER REFERENCES team);"""
+    )
+    keys = Database.read(path).joins
+    assert sorted(pair.column for (pair,) in keys) == ["away", "home"]
+    assert {pair.composite for (pair,) in keys} == {None}
+
+
+def test_a_composite_key_of_which_one_column_is_missing_is_no_join_at_all(make_database):
+    path = make_database(
+        """CREATE TABLE room (building TEXT, number INTEGER, PRIMARY KEY (building, number));
+        CREATE TABLE lesson (b TEXT, n INTEGER, FOREIGN KEY (b, n) REFERENCES room (building, floor));
+        CREATE TABLE exam (r INTEGER REFERENCES nowhere);"""
+    )
+    database = Database.read(path, infer_keys=False)
+    assert database.foreign_keys == ()
+    assert database.warnings == (
+        "foreign key lesson.b, n refers to nothing: room.building, floor",
+        "foreign key exam.r refers to nothing: nowhere.its primary key",
+    )
+
+
+def test_tables_that_differ_in_the_case_of_an_accent_are_two(make_database):
+    path = make_database(
+        """CREATE TABLE "Élan" (a TEXT, "É" INTEGER, "é" TEXT); CREATE TABLE "élan" (b TEXT);
+        INSERT INTO "Élan" VALUES ('x', 1, 'y');"""
+    )
+    database = Database.read(path)
+    assert [table.name for table in database.tables] == ["Élan", "élan"]
+    assert database.by_name["Élan"].by_name["É"].type == "integer"
+    assert database.by_name["élan"].columns[0].name == "b"
+
+
+def test_columns_named_like_keywords_and_generated_ones_are_read(make_database):
+    path = make_database(
+        """CREATE TABLE "order" ("select" TEXT PRIMARY KEY, "group" AS (length("select")) VIRTUAL) WITHOUT ROWID;
+        INSERT INTO "order" VALUES ('abc');"""
+    )
+    assert types_of(Database.read(path), "order") == {"select": "text", "group": "integer"}
+
+
+def test_a_table_that_needs_a_function_or_module_from_elsewhere_is_left_out_with_a_warning(make_database):
+    path = make_database("CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('x');")
+    connection = sqlite3.connect(path)
+    connection.create_function("own", 1, lambda value: value, deterministic=True)
+    connection.executescript("CREATE TABLE g (a TEXT, b AS (own(a))); PRAGMA writable_schema = ON;")
+    virtual = "'CREATE VIRTUAL TABLE v USING nowhere'"
+    connection.execute(f"INSERT INTO sqlite_master VALUES ('table', 'v', 'v', 0, {virtual})")
+    connection.commit()
+    connection.close()
+    database = Database.read(path)
+    assert [table.name for table in database.tables] == ["t"]
+    assert database.warnings == (
+        "table g is left out: unknown function: own()", "table v is left out: no such module: nowhere"
+    )  # fmt: skip
+
+
+def test_a_view_without_end_is_kept_with_its_declared_types(make_database, monkeypatch):
+    monkeypatch.setattr(read, "MAX_STEPS", 100_000)
+    path = make_database(
+        """CREATE TABLE t (a VARCHAR(9));
+        CREATE VIEW endless AS WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r)
+            SELECT (SELECT sum(n) FROM r) AS total, a FROM t UNION ALL SELECT sum(n), '' FROM r;"""
+    )
+    database = Database.read(path)
+    assert types_of(database, "endless") == {"total": "blob", "a": "text"}
+    assert database.warnings == ("view endless: the types are those declared, since it takes long to read",)
+
+
+def test_the_tables_in_which_full_text_search_keeps_its_words_are_left_out(make_database):
+    path = make_database("CREATE VIRTUAL TABLE doc USING fts5 (body); INSERT INTO doc VALUES ('some words');")
+    (table,) = Database.read(path).tables
+    assert table.name == "doc" and [column.name for column in table.columns] == ["body"]
+
+
+def test_a_collation_that_only_the_databases_own_program_has_is_no_obstacle(make_database):
+    path = make_database("CREATE TABLE t (a TEXT);")
+    connection = sqlite3.connect(path)
+    connection.create_collation("LOCALIZED", lambda left, right: (left > right) - (left < right))
+    connection.executescript(
+        """CREATE TABLE word (word_id TEXT COLLATE LOCALIZED PRIMARY KEY); INSERT INTO word VALUES ('b'), ('a');
+        CREATE TABLE use (word_id TEXT); INSERT INTO use VALUES ('a');"""
+    )
+    connection.close()
+    (key,) = Database.read(path).foreign_keys
+    assert (key.table, key.ref_table, key.origin) == ("use", "word", "inferred")
 
 
 def test_names_with_spaces_quotes_and_other_scripts_are_read(make_database):

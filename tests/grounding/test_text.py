@@ -4,10 +4,11 @@ import doctest
 
 import pytest
 
-from grounding import link, mentions, render, safety, schema, sqlite, text
+from grounding import descriptions, link, mentions, read, render, safety, sqlite, tables_json, text
 from grounding.evaluate import gold, targets
+from grounding.infer import names
 
-MODULES = [gold, link, mentions, render, safety, schema, sqlite, targets, text]
+MODULES = [descriptions, gold, link, mentions, names, read, render, safety, sqlite, tables_json, targets, text]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
