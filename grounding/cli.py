@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from grounding.errors import InputError
 from grounding.grounded import GroundedSchema, GroundingConfig, Request
-from grounding.io import atomic_write_text, read_jsonl
+from grounding.io import atomic_write_text, print_document, read_jsonl
 
 DEFAULT_CACHE = Path(".cache/grounding")
 
@@ -27,6 +28,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except InputError as error:
         _say(error)
         return 2
+    except BrokenPipeError:  # who read the answers has gone, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nor can they be flushed at the end
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,10 +108,10 @@ def _add_query(query: argparse.ArgumentParser) -> None:
         default="hybrid",
         help="keep what is linked, or everything (default: %(default)s)",
     )
-    query.add_argument("--top-values", type=int, default=10, help="how many values (default: %(default)s)")
+    query.add_argument("--top-values", type=_positive, default=10, help="how many values (default: %(default)s)")
     query.add_argument(
         "--min-score",
-        type=float,
+        type=_share,
         default=0.0,
         help="leave out values that score less, 0 to 1 (default: %(default)s, rank only)",
     )
@@ -151,7 +155,7 @@ def _build(options: argparse.Namespace) -> int:
     strings = sum(entry["strings"] for entry in built)
     print(f"{len(built)} databases, {strings} distinct values; {len(failed)} failed", file=sys.stderr)
     if options.json:
-        print(json.dumps({"built": built, "failed": failed}, ensure_ascii=False))
+        print_document({"built": built, "failed": failed})
     return 1 if failed else 0
 
 
@@ -178,14 +182,25 @@ def _positive(text: str) -> int:
     return number
 
 
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not from 0 to 1")
+    return number
+
+
 def _say(error: object) -> None:
     """One line, whatever names and messages it quotes."""
-    print(f"grounding: {' '.join(str(error).split())}", file=sys.stderr)
+    from grounding.safety import neutralize
+
+    print(f"grounding: {neutralize(str(error))}", file=sys.stderr)
 
 
 def _query(options: argparse.Namespace) -> int:
     if (options.question is None) == (options.questions is None):
         raise InputError("give one question, or --questions FILE")
+    if options.descriptions and not options.descriptions.is_dir():
+        raise InputError(f"{options.descriptions}: no such folder; --descriptions takes the one with the CSV files")
     requests = [Request(options.question, options.db, options.evidence, options.descriptions, options.tables)]
     if options.questions:
         requests = list(_read_requests(options))
@@ -196,10 +211,13 @@ def _query(options: argparse.Namespace) -> int:
         _index_config(options), mode=options.mode, top_values=options.top_values, min_score=options.min_score
     )
     answers = Grounder(options.cache, options.encoder, config).ground_many(requests)
-    for warning in answers[0].database.warnings if answers else ():
-        _say(f"{options.db}: {warning}")
+    if answers:
+        from grounding.render import altered_names
+
+        for warning in (*answers[0].database.warnings, *altered_names(answers[0].database)):
+            _say(f"{options.db}: {warning}")
     for grounded in answers:
-        print(json.dumps(grounded.to_json(), ensure_ascii=False) if options.json else _for_people(grounded))
+        print_document(grounded.to_json() if options.json else _for_people(grounded))
     return 0
 
 
@@ -213,12 +231,11 @@ def _evaluate_keys(options: argparse.Namespace) -> int:
     else:
         paths = _databases_below(options.root)
     report = evaluate_keys(paths)
-    document = json.dumps(report.to_json(), ensure_ascii=False)
     if options.out:
-        atomic_write_text(options.out, document + "\n")
+        atomic_write_text(options.out, json.dumps(report.to_json(), ensure_ascii=False) + "\n")
     print(report.for_people(), file=sys.stderr)
     if options.json:
-        print(document)
+        print_document(report.to_json())
     return 0
 
 
@@ -249,18 +266,19 @@ def _evaluate(options: argparse.Namespace) -> int:
         atomic_write_text(options.out, document + "\n")
     print(found.for_people(), file=sys.stderr)
     if options.json:
-        print(document)
+        print_document(found.to_json())
     return 0
 
 
 def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
     for number, record in read_jsonl(options.questions):
         try:
-            question, evidence = record["question"], record.get("evidence") or ""
+            question, evidence = record["question"], record.get("evidence")
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(
                 f'{options.questions}, line {number}: not a JSON object with "question" ({error})'
             ) from error
+        evidence = "" if evidence is None else evidence
         if not isinstance(question, str) or not isinstance(evidence, str):
             raise InputError(f"{options.questions}, line {number}: question and evidence must be strings")
         yield Request(question, options.db, evidence, options.descriptions, options.tables)
@@ -268,6 +286,10 @@ def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
 
 def _for_people(grounded: GroundedSchema) -> str:
     from grounding.render import render_schema
+    from grounding.safety import neutralize
 
-    values = [f"  {m.score:.2f} {m.channel:8s}{m.table}.{m.column} = {m.value!r}" for m in grounded.values]
+    values = [
+        f"  {m.score:.2f} {m.channel:8s}{neutralize(m.table)}.{neutralize(m.column)} = {m.value!r}"
+        for m in grounded.values
+    ]
     return "\n".join([render_schema(grounded), *values])

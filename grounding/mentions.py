@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from grounding.text import STOPWORDS, fold
+from grounding.text import STOPWORDS, fold, well_formed
 
 LONGEST_NGRAM = 3
+LONGEST_MENTION = 500  # characters; stored texts are indexed by their first 200
 _QUOTED = re.compile(
-    r"\"([^\"]+)\"|“([^”]+)”|‘([^’]+)’|`([^`]+)`"
+    # None of them runs over another opening sign: a row of these would be searched to its end again and again.
+    r"\"([^\"]+)\"|“([^“”]+)”|‘([^‘’]+)’|`([^`]+)`"
     r"|(?<!\w)'((?:[^']|(?<=\w)'(?=\w))+)'(?!\w)"  # an apostrophe inside a word does not close the quotation
 )
 _TOKEN = re.compile(r"\w+(?:['’.&/\-]\w+)*|[^\w\s]")
@@ -47,13 +49,13 @@ def find_mentions(question: str, evidence: str, limit: int) -> tuple[Mention, ..
     ['Hey Jude', 'New York', 'sang', 'Hey', 'Jude', 'New']
     """
     found: dict[str, Mention] = {}
-    sources = [source for source in (question, evidence) if source]
+    sources = [well_formed(source) for source in (question, evidence) if source]
     finders = {"quoted": _quoted, "capitalized": _capitalized, "number": _numbers, "words": _ngrams}
     for kind, finder in finders.items():
         for source in sources:
             for text in finder(source):
                 folded = fold(text)
-                if folded and folded not in found:
+                if folded and folded not in found and len(folded) <= LONGEST_MENTION:
                     found[folded] = Mention(text, folded, kind)
     return tuple(found.values())[:limit]
 
@@ -68,15 +70,17 @@ def find_spans(question: str, evidence: str) -> tuple[Mention, ...]:
     ['Who is', 'Who is Dr', 'Who is Dr. No', 'is Dr', 'is Dr. No', 'Dr', 'Dr. No']
     """
     found: dict[str, Mention] = {}
-    for source in (question, evidence):
+    for source in map(well_formed, (question, evidence)):
         tokens = [match for match in _TOKEN.finditer(source) if match[0][0].isalnum()]
         for first, token in enumerate(tokens):
             is_alone = not _is_stopword(token[0])
             for last in range(first + (not is_alone), min(first + LONGEST_SPAN, len(tokens))):
-                end = tokens[last].end()
-                for text in (source[token.start() : end], source[token.start() : end].removesuffix("'s")):
-                    kind = "capitalized" if token[0][0].isupper() and tokens[last][0][0].isupper() else "words"
-                    found.setdefault(fold(text), Mention(text, fold(text), kind))
+                span = source[token.start() : tokens[last].end()]
+                kind = "capitalized" if token[0][0].isupper() and tokens[last][0][0].isupper() else "words"
+                for text in dict.fromkeys((span, span.removesuffix("'s"))):
+                    folded = fold(text)
+                    if folded not in found and len(folded) <= LONGEST_MENTION:
+                        found[folded] = Mention(text, folded, kind)
             if digits := _NUMBER_WORDS.get(token[0].casefold()):
                 found.setdefault(digits, Mention(token[0], digits, "number"))
     return tuple(found.values())

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from grounding.errors import InputError
 
@@ -25,6 +27,8 @@ _HINTS = {
     sqlite3.SQLITE_READONLY: "its write-ahead log has to be recovered: copy both to a place that can be written",
 }
 _COLLATE = re.compile(r"\bCOLLATE\s+[\"'`\[]?(\w+)", re.IGNORECASE)
+VARIABLES = 900  # placeholders of one statement; old builds of SQLite allow 999
+_Item = TypeVar("_Item")
 _BARE_NAME = re.compile(r"[^\W\d]\w*\Z")
 
 
@@ -137,3 +141,14 @@ def quote_text(value: str) -> str:
     "'O''Hare'"
     """
     return "'" + value.replace("'", "''") + "'"
+
+
+def in_parts(items: Sequence[_Item]) -> Iterator[tuple[str, Sequence[_Item]]]:
+    """Placeholders and items of as many statements as it takes: `IN ({placeholders})`.
+
+    >>> list(in_parts("ab")), [len(part) for _, part in in_parts(range(1000))]
+    ([('?,?', 'ab')], [900, 100])
+    """
+    for start in range(0, len(items), VARIABLES):
+        part = items[start : start + VARIABLES]
+        yield ",".join("?" * len(part)), part

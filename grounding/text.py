@@ -1,4 +1,4 @@
-"""Plain string work shared by mentions, retrieval and links: folding, words, stems, trigrams."""
+"""Plain string work shared by mentions, retrieval, links and rendering: folding, words, stems, trigrams, cuts."""
 
 from __future__ import annotations
 
@@ -27,6 +27,15 @@ def fold(text: str) -> str:
     'new york'
     """
     return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def well_formed(text: str) -> str:
+    """The text with halves of surrogate pairs, which no encoding holds, replaced.
+
+    >>> well_formed("caf\\udce9")
+    'caf\ufffd'
+    """
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def words(text: str) -> list[str]:
@@ -101,3 +110,44 @@ def trigrams(folded: str) -> frozenset[str]:
 def dice(left: frozenset[str], right: frozenset[str]) -> float:
     """Overlap of two sets, 2|A∩B| / (|A|+|B|), 0 to 1."""
     return 2 * len(left & right) / (len(left) + len(right)) if left and right else 0.0
+
+
+def cut(text: str, limit: int) -> str:
+    """At most `limit` characters, an ellipsis among them where any are cut off; no user-perceived character is parted.
+
+    >>> cut("abcdef", 4), cut("abc\u0301d", 3) == "ab…", cut("ab", 2)
+    ('abc…', True, 'ab')
+    """
+    if len(text) <= limit:
+        return text
+    kept = text[: max(0, limit - 1)]
+    end = len(kept)
+    while end and _is_one_character(text, end):
+        end -= 1
+    # Marks without end on one letter are parted nevertheless.
+    return kept[: end or len(kept)].rstrip() + "…"
+
+
+def _is_one_character(text: str, place: int) -> bool:
+    """Whether the characters before and at a place belong together: the rules GB3 to GB13 of Unicode's UAX 29, without
+    the conjuncts of Indic scripts and the few prepended marks."""
+    before, after = text[place - 1], text[place]
+    if after.isascii():
+        return before == "\r" and after == "\n"
+    if after in "\u200c\u200d" or unicodedata.category(after)[0] == "M" or "\U0001f3fb" <= after <= "\U0001f3ff":
+        return True
+    if before == "\u200d":
+        return unicodedata.category(after)[0] == "S"  # emoji
+    if _is_regional(before) and _is_regional(after):
+        run = 1
+        while run < place and _is_regional(text[place - run - 1]):
+            run += 1
+        return run % 2 == 1
+    if "\u1100" <= before <= "\u115f":  # the parts of a Korean syllable
+        return "\u1100" <= after <= "\u11ff" or "\uac00" <= after <= "\ud7a3"
+    return "\u1160" <= after <= "\u11ff" and ("\u1160" <= before <= "\u11ff" or "\uac00" <= before <= "\ud7a3")
+
+
+def _is_regional(character: str) -> bool:
+    """Two of these are a flag."""
+    return "\U0001f1e6" <= character <= "\U0001f1ff"

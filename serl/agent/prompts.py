@@ -1,5 +1,6 @@
 """Wording of the prompt. The schema S' comes from `grounding`, rendered once and shared by all rollouts."""
 
+from grounding.safety import neutralize
 from serl.data.example import Example
 
 SYSTEM = {
@@ -19,8 +20,9 @@ SYSTEM = {
 
 
 def messages(example: Example, schema: str, style: str, max_turns: int) -> list[dict[str, str]]:
-    """System and user message of a question; `schema` is the rendered S'."""
-    evidence = f"\nEvidence: {example.evidence}" if example.evidence else ""
-    user = f"{schema}{evidence}\nQuestion: {example.question}"
+    """System and user message of a question; `schema` is the rendered S'. The data's texts cannot forge a turn."""
+    # str(): what is for the teacher only refuses to become text.
+    evidence = f"\nEvidence: {neutralize(str(example.evidence))}" if example.evidence else ""
+    user = f"{schema}{evidence}\nQuestion: {neutralize(str(example.question))}"
     return [{"role": "system", "content": SYSTEM[style].format(max_turns=max_turns)},
             {"role": "user", "content": user}]

@@ -1,6 +1,7 @@
 """The `grounding` command: shapes, exit codes, and what it imports."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -58,6 +59,8 @@ def test_build_indexes_every_database_and_counts_the_bad_ones(racing, tmp_path, 
         ("query", "--db", "{racing}", "--questions", "nowhere.jsonl"),
         ("query", "--db", "{racing}", "--questions", "{bad}"),
         ("query", "--db", "{racing}", "a question", "--encoder", "nowhere"),
+        ("query", "--db", "{racing}", "a question", "--descriptions", "nowhere"),
+        ("query", "--db", "{racing}", "--questions", "{evidence}"),
         ("build", "--root", "nowhere"),
         ("build", "--root", "{empty}"),
     ],
@@ -65,7 +68,8 @@ def test_build_indexes_every_database_and_counts_the_bad_ones(racing, tmp_path, 
 def test_wrong_input_is_one_line_and_exit_code_2(racing, tmp_path, capsys, arguments):
     (tmp_path / "empty").mkdir()
     (tmp_path / "bad.jsonl").write_text('{"question": "a"}\n{"query": "b"}\n')
-    places = {"racing": racing, "bad": tmp_path / "bad.jsonl", "empty": tmp_path / "empty"}
+    (tmp_path / "evidence.jsonl").write_text('{"question": "a", "evidence": []}\n')
+    places = {"racing": racing, **{path.stem: path for path in tmp_path.iterdir() if path.stem != "racing"}}
     filled = [argument.format(**places) for argument in arguments]
     encoder = () if "--encoder" in filled else ("--encoder", "none")
     code, out, err = run(capsys, *filled, *encoder, "--cache", tmp_path / "cache")
@@ -93,3 +97,58 @@ def test_help_loads_no_heavy_library():
 def test_the_module_is_the_command():
     result = subprocess.run([sys.executable, "-m", "grounding", "query"], capture_output=True, text=True)
     assert result.returncode == 2 and "--db" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--top-values=-5", "--min-score=nan", "--min-score=7", "--max-values=0"])
+def test_numbers_out_of_range_are_wrong_usage(racing, capsys, option):
+    with pytest.raises(SystemExit, match="2"):
+        main(["query", "--db", str(racing), "a question", option])
+    assert option.split("=")[0] in capsys.readouterr().err
+
+
+def test_questions_may_begin_with_a_byte_order_mark_and_have_no_evidence(racing, tmp_path, capsys):
+    (tmp_path / "q.jsonl").write_bytes(b'\xef\xbb\xbf{"question": "Who is British?", "evidence": null}\r\n')
+    questions = ("--questions", tmp_path / "q.jsonl")
+    code, out, _ = run(capsys, "query", "--db", racing, *questions, "--json", "--cache", tmp_path, "--encoder", "none")
+    assert code == 0 and json.loads(out)["values"][0]["value"] == "British"
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["", "?!.,;'\"`()[]{}<>", "🏎️ 👨\u200d👩\u200d👧 🇩🇪", "'; DROP TABLE race; -- \" OR 1=1", "“«„‘「",
+     "caf\udce9 \ud800", "a\x00b", "```sql `race`.`name` ``` <|im_start|>"],
+)  # fmt: skip
+def test_a_question_may_be_any_text(racing, tmp_path, capsys, question):
+    arguments = ("--evidence", question, "--json", "--cache", tmp_path, "--encoder", "none")
+    code, out, err = run(capsys, "query", "--db", racing, question, *arguments)
+    assert code == 0 and {table["name"] for table in json.loads(out)["tables"]} and err == ""
+
+
+def test_output_that_cannot_hold_a_value_holds_its_escape(make_database, tmp_path):
+    path = make_database("CREATE TABLE t (city TEXT); INSERT INTO t VALUES ('Zürich');")
+    query = ["query", "--db", path, "Zurich", "--cache", tmp_path, "--encoder", "none"]
+    command = [sys.executable, "-m", "grounding", *query]
+    for json_option, written in ((["--json"], "Z\\u00fcrich"), ([], "Z\\xfcrich")):
+        result = subprocess.run(
+            [*map(str, command), *json_option], capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}
+        )
+        assert result.returncode == 0 and written in result.stdout.decode("ascii"), result.stderr
+
+
+def test_a_reader_who_leaves_early_is_no_error_with_a_traceback(racing, tmp_path):
+    (tmp_path / "q.jsonl").write_text('{"question": "Which British driver?"}\n' * 500)
+    query = f"query --db {racing} --questions {tmp_path / 'q.jsonl'} --json --encoder none --cache {tmp_path}"
+    command = f"{sys.executable} -m grounding {query} | head -1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True)
+    assert json.loads(result.stdout)["values"] and result.stderr == ""
+
+
+def test_what_a_prompt_cannot_show_and_what_a_terminal_would_obey_is_told_harmlessly(make_database, tmp_path, capsys):
+    path = make_database(
+        """CREATE TABLE "a\x1b[31m<|im_start|>" (city TEXT); INSERT INTO "a\x1b[31m<|im_start|>" VALUES ('Oslo');
+        CREATE VIEW gone AS SELECT * FROM missing;"""
+    )
+    code, out, err = run(capsys, "query", "--db", path, "Oslo", "--cache", tmp_path, "--encoder", "none")
+    said = err.splitlines()
+    assert code == 0 and len(said) == 2 and "view gone is left out" in said[0] and "is shown as" in said[1]
+    assert "\x1b" not in out + err and "<|" not in out + err

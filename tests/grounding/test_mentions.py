@@ -1,5 +1,9 @@
 """What is looked up for a question."""
 
+import time
+
+import pytest
+
 from grounding.mentions import find_mentions, find_spans
 
 
@@ -54,3 +58,19 @@ def test_spans_keep_stop_words_punctuation_and_case_and_read_number_words():
     assert {"fast as a shark", "j. doe", "doe's five", "5"} <= set(spans)
     assert spans["5"].text == "five" and spans["j. doe"].kind == "capitalized"
     assert not {"is", "a", "by"} & set(spans)
+
+
+@pytest.mark.parametrize("text", ["“", "‘", "`", '"', "'", "'a ", "a'", "[", "a.", "(“‘'\"`"])
+def test_long_rows_of_signs_take_no_longer_than_long_texts(text):
+    start = time.perf_counter()
+    find_mentions(text * (60_000 // len(text)), "", 32)
+    find_spans(text * (60_000 // len(text)), "")
+    assert time.perf_counter() - start < 10  # a search to the end from every sign takes minutes
+
+
+def test_halves_of_surrogate_pairs_and_texts_longer_than_any_value_are_no_mentions():
+    mentions = (*find_mentions("caf\udce9 \ud800Bar", "'\udfff'", 32), *find_spans("caf\udce9 \ud800Bar", ""))
+    assert {"caf", "bar"} <= {mention.folded for mention in mentions}
+    assert all(mention.text.encode() for mention in mentions)
+    long = "".join(chr(0x4E00 + i) for i in range(600))
+    assert find_mentions(f"'{long}' and {long}", "", 32) == find_spans(long, "") == ()

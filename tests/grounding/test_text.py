@@ -4,11 +4,12 @@ import doctest
 
 import pytest
 
-from grounding import descriptions, link, mentions, read, render, safety, sqlite, tables_json, text
+from grounding import descriptions, link, mentions, read, safety, sqlite, tables_json, text
 from grounding.evaluate import gold, targets
 from grounding.infer import names
+from grounding.render import literals, shown
 
-MODULES = [descriptions, gold, link, mentions, names, read, render, safety, sqlite, tables_json, targets, text]
+MODULES = [descriptions, gold, link, literals, mentions, names, read, safety, shown, sqlite, tables_json, targets, text]
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
