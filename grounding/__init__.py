@@ -12,9 +12,11 @@ from __future__ import annotations
 import importlib
 
 _HOME = {
+    "Chat": "reasoning",
     "Column": "schema",
     "ColumnSamples": "grounded",
     "Database": "schema",
+    "Endpoint": "reasoning",
     "ForeignKey": "schema",
     "GroundedSchema": "grounded",
     "Grounder": "grounder",
@@ -22,6 +24,8 @@ _HOME = {
     "InputError": "errors",
     "LinkedColumn": "grounded",
     "LinkedTable": "grounded",
+    "Links": "grounded",
+    "Reasoner": "reasoning",
     "Request": "grounded",
     "Table": "schema",
     "ValueMatch": "grounded",

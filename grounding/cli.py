@@ -6,16 +6,17 @@ Human text goes to stderr, results to stdout. Exit 0: done; 1: a database could 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from grounding.chat_options import add_chat_options, make_reasoner
 from grounding.errors import InputError
+from grounding.evaluate import command
 from grounding.grounded import GroundedSchema, GroundingConfig, Request
-from grounding.io import atomic_write_text, print_document, read_jsonl
+from grounding.io import databases_below, print_document, read_jsonl
 
 DEFAULT_CACHE = Path(".cache/grounding")
 
@@ -43,7 +44,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_query(
         commands.add_parser("query", parents=[shared], help="the tables, columns and values that a question needs")
     )
-    _add_eval(commands.add_parser("eval", parents=[shared], help="recall of values, tables and columns against gold"))
+    evaluate = commands.add_parser("eval", parents=[shared], help="recall of values, tables and columns against gold")
+    command.add_options(evaluate)
+    evaluate.set_defaults(run=lambda options: command.evaluate(options, _index_config(options)))
     return parser
 
 
@@ -115,35 +118,18 @@ def _add_query(query: argparse.ArgumentParser) -> None:
         default=0.0,
         help="leave out values that score less, 0 to 1 (default: %(default)s, rank only)",
     )
+    query.add_argument(
+        "--budget", type=_positive, help="tokens that the compact schema may have, at 3 characters each: the least "
+        "needed columns go first (default: no limit)"
+    )
+    add_chat_options(query)
     query.set_defaults(run=_query)
-
-
-def _add_eval(evaluate: argparse.ArgumentParser) -> None:
-    evaluate.add_argument("--root", type=Path, required=True, help="the folder of the data set, or of the task")
-    evaluate.add_argument("--format", choices=("spider", "bird"), help="the data set's layout")
-    evaluate.add_argument("--split", default="dev", help="dev or train (default: %(default)s)")
-    evaluate.add_argument("--questions", type=Path, help="the questions' file, where it is not in its usual place")
-    evaluate.add_argument("--databases", type=Path, help="the databases' folder, likewise")
-    evaluate.add_argument("--task", type=Path, help="a file of value targets, instead of a data set")
-    evaluate.add_argument(
-        "--keys", action="store_true",
-        help="instead of links and values: hide the declared foreign keys of the data set's databases, or of all below"
-        " --root, infer them, and compare",
-    )  # fmt: skip
-    for option in ("keep_all_columns", "keep_table_columns"):
-        default = getattr(GroundingConfig, option)
-        about = "keep whole what has at most this many columns; 0 shows what links alone do (default: %(default)s)"
-        evaluate.add_argument(f"--{option.replace('_', '-')}", type=int, default=default, help=about)
-    evaluate.add_argument("--limit", type=int, help="only this many questions, evenly spread over the split")
-    evaluate.add_argument("--out", type=Path, help="write the JSON document here too")
-    evaluate.add_argument("--save-task", type=Path, help="write the value targets found in gold to this file")
-    evaluate.set_defaults(run=_evaluate)
 
 
 def _build(options: argparse.Namespace) -> int:
     from grounding.corpus import build_all
 
-    paths = _databases_below(options.root)
+    paths = databases_below(options.root)
     results = build_all(paths, options.cache, options.encoder, _index_config(options), options.workers, options.verify)
     built = [result.counts for result in results if result.counts]
     failed = [{"path": str(result.path), "error": result.error} for result in results if result.error]
@@ -157,15 +143,6 @@ def _build(options: argparse.Namespace) -> int:
     if options.json:
         print_document({"built": built, "failed": failed})
     return 1 if failed else 0
-
-
-def _databases_below(root: Path) -> list[Path]:
-    if not root.is_dir():
-        raise InputError(f"{root}: no such folder; --root takes the folder that holds the databases")
-    paths = sorted(root.rglob("*.sqlite"))
-    if not paths:
-        raise InputError(f"{root}: no *.sqlite file in it or below it")
-    return paths
 
 
 def _index_config(options: argparse.Namespace) -> GroundingConfig:
@@ -205,68 +182,23 @@ def _query(options: argparse.Namespace) -> int:
     if options.questions:
         requests = list(_read_requests(options))
 
+    reasoner = make_reasoner(options)
+
     from grounding.grounder import Grounder
+    from grounding.render import altered_names, fit_schema
 
     config = replace(
         _index_config(options), mode=options.mode, top_values=options.top_values, min_score=options.min_score
     )
-    answers = Grounder(options.cache, options.encoder, config).ground_many(requests)
+    answers = Grounder(options.cache, options.encoder, config, reasoner=reasoner).ground_many(requests)
     if answers:
-        from grounding.render import altered_names
-
         for warning in (*answers[0].database.warnings, *altered_names(answers[0].database)):
             _say(f"{options.db}: {warning}")
-    for grounded in answers:
-        print_document(grounded.to_json() if options.json else _for_people(grounded))
-    return 0
-
-
-def _evaluate_keys(options: argparse.Namespace) -> int:
-    from grounding.evaluate.keys import evaluate_keys
-    from grounding.evaluate.questions import read_split
-
-    if options.format:
-        split = read_split(options.format, options.root, options.split, options.questions, options.databases)
-        paths = sorted({question.database for question in split.questions})
-    else:
-        paths = _databases_below(options.root)
-    report = evaluate_keys(paths)
-    if options.out:
-        atomic_write_text(options.out, json.dumps(report.to_json(), ensure_ascii=False) + "\n")
-    print(report.for_people(), file=sys.stderr)
-    if options.json:
-        print_document(report.to_json())
-    return 0
-
-
-def _evaluate(options: argparse.Namespace) -> int:
-    if options.keys:
-        return _evaluate_keys(options)
-    if (options.format is None) == (options.task is None):
-        raise InputError("give --format spider or bird for a data set, or --task FILE")
-
-    from grounding.evaluate import report
-    from grounding.evaluate.questions import read_split
-    from grounding.evaluate.value_task import read_task, write_task
-    from grounding.grounder import Grounder
-
-    config = replace(
-        _index_config(options), keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns
-    )
-    grounder = Grounder(options.cache, options.encoder, config)
-    if options.task:
-        found = report.evaluate_task(read_task(options.task, options.root), grounder)
-    else:
-        split = read_split(options.format, options.root, options.split, options.questions, options.databases)
-        found = report.evaluate_split(split.sample(options.limit), grounder)
-    document = json.dumps(found.to_json(), ensure_ascii=False)
-    if options.save_task:
-        write_task(options.save_task, found.items, options.root)
-    if options.out:
-        atomic_write_text(options.out, document + "\n")
-    print(found.for_people(), file=sys.stderr)
-    if options.json:
-        print_document(found.to_json())
+    for whole in answers:
+        text, grounded = fit_schema(whole, budget=options.budget)
+        for warning in grounded.warnings:
+            _say(warning)
+        print_document(grounded.to_json() if options.json else _for_people(text, grounded))
     return 0
 
 
@@ -284,12 +216,11 @@ def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
         yield Request(question, options.db, evidence, options.descriptions, options.tables)
 
 
-def _for_people(grounded: GroundedSchema) -> str:
-    from grounding.render import render_schema
+def _for_people(text: str, grounded: GroundedSchema) -> str:
     from grounding.safety import neutralize
 
     values = [
         f"  {m.score:.2f} {m.channel:8s}{neutralize(m.table)}.{neutralize(m.column)} = {m.value!r}"
         for m in grounded.values
     ]
-    return "\n".join([render_schema(grounded), *values])
+    return "\n".join([text, *values])

@@ -8,7 +8,17 @@ from pathlib import Path
 from grounding.errors import InputError
 from grounding.schema import Database
 
-EVIDENCE_REASONS = frozenset({"name", "description", "value"})
+MODES = ("hybrid", "full", "oracle")
+EVIDENCE_REASONS = frozenset({"name", "description", "similar", "value", "reasoning", "gold"})
+
+
+@dataclass(frozen=True)
+class Links:
+    """Tables and columns that somebody named, a model or gold SQL; all in lower case, as SQLite compares names."""
+
+    tables: frozenset[str] = frozenset()
+    columns: frozenset[tuple[str, str]] = frozenset()
+    """(table, column); their tables are among `tables`."""
 
 
 @dataclass(frozen=True)
@@ -16,13 +26,19 @@ class GroundingConfig:
     """Options of a Grounder."""
 
     mode: str = "hybrid"
-    """hybrid: tables and columns with evidence, closed over keys and join paths; full: all, the linked ones marked."""
+    """hybrid: tables and columns with evidence, closed over keys and join paths; full: all, the linked ones marked;
+    oracle: the request's `gold_links` closed over keys, which shows what a perfect linker would be worth."""
     top_values: int = 10
     """How many matched values (V_q) to keep for a question."""
     min_score: float = 0.75
     """Matched values scoring less (0 to 1) are dropped, runners-up of exact matches too; 0 keeps all top_values."""
     link_score: float = 0.75
     """From this score on a matched value is evidence for its column."""
+    link_similarity: float | None = 0.6
+    """From this cosine to a mention on, −1 to 1, a column's name is evidence for it (`similar`); None: it only decides
+    in which order a budget cuts. Without an encoder there is none. On 237 questions about Spider's train databases,
+    with nothing kept whole, 94.1% keep all of gold's columns, instead of 89.0% (at 0.5: 96.2%, at 0.7: 92.8%), and
+    43.0% of the tokens are saved, instead of 48.5% (38.0%, 46.1%)."""
     max_mentions: int = 32
     """How many mentions of a question and its evidence are looked up."""
     max_values_per_column: int = 250_000
@@ -42,8 +58,8 @@ class GroundingConfig:
     """Frequent values carried along for each linked text column, for prompts that show samples."""
 
     def __post_init__(self) -> None:
-        if self.mode not in ("hybrid", "full"):
-            raise InputError(f"grounding mode {self.mode!r} is unknown; use 'hybrid' or 'full'")
+        if self.mode not in MODES:
+            raise InputError(f"grounding mode {self.mode!r} is unknown; use one of {', '.join(MODES)}")
 
 
 @dataclass(frozen=True)
@@ -57,6 +73,8 @@ class Request:
     """Folder with BIRD's description CSVs; None looks for `database_description` beside the database file."""
     tables_json: Path | None = None
     """BIRD's or Spider's tables.json; None looks for it where the data set has it."""
+    gold_links: Links | None = None
+    """What gold SQL uses: for mode oracle, which cannot do without, and refused in every other mode."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +98,10 @@ class ValueMatch:
 class LinkedColumn:
     name: str
     why: tuple[str, ...]
-    """name, description, value: evidence in the question. primary key, foreign key: structure. Or why it was kept
-    without either: see link.py."""
+    """reasoning, value, name, description, similar, gold: evidence. primary key, foreign key, join path: structure. Or
+    why it was kept without either: see link.py."""
+    score: float = 0.0
+    """Its evidence, and the likeness of its name to what the question says: see link.py."""
 
     @property
     def has_evidence(self) -> bool:
@@ -115,10 +135,15 @@ class GroundedSchema:
     tables: tuple[LinkedTable, ...]
     values: tuple[ValueMatch, ...]
     samples: tuple[ColumnSamples, ...] = ()
+    reasoned: bool | None = None
+    """Whether a model's answer is among the links; False: it gave none that could be used. None: none was asked."""
+    warnings: tuple[str, ...] = ()
+    """What was not done as it was asked for, one line each: an answer that could not be used, tables left out of a
+    model's prompt."""
 
     def to_json(self) -> dict:
-        """The document that `grounding query --json` prints."""
-        return {
+        """The document that `grounding query --json` prints; `warnings` is in it where there are any."""
+        document = {
             "tables": [
                 {"name": table.name, "columns": [{"name": c.name, "why": list(c.why)} for c in table.columns]}
                 for table in self.tables
@@ -134,3 +159,4 @@ class GroundedSchema:
                 for match in self.values
             ],
         }
+        return document | ({"warnings": list(self.warnings)} if self.warnings else {})

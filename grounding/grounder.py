@@ -9,11 +9,22 @@ from pathlib import Path
 import numpy as np
 
 from grounding.embed import CachedEncoder, Encoder, find_encoder
-from grounding.grounded import ColumnSamples, GroundedSchema, GroundingConfig, LinkedTable, Request, ValueMatch
+from grounding.errors import InputError
+from grounding.grounded import (
+    ColumnSamples,
+    GroundedSchema,
+    GroundingConfig,
+    LinkedTable,
+    Links,
+    Request,
+    ValueMatch,
+)
 from grounding.index import ValueIndex
 from grounding.io import file_state
-from grounding.link import link
+from grounding.link import Clues, link, link_gold
 from grounding.mentions import Mention, find_mentions, find_spans
+from grounding.reasoning.prompt import Ask
+from grounding.reasoning.reasoner import Reasoned, Reasoner
 from grounding.retrieve import confident, retrieve
 from grounding.retrieve.channels import Asked
 from grounding.retrieve.profile import Profile
@@ -34,11 +45,24 @@ class Opened:
     profile: Profile
 
 
+@dataclass(frozen=True)
+class Found:
+    """What was found for a question before anything is linked."""
+
+    request: Request
+    ranking: tuple[ValueMatch, ...]
+    """Values whatever their score, best first."""
+    clues: Clues
+    """Without what a model named, which is in `reasoned`."""
+    reasoned: Reasoned | None = None
+    """None: no model was asked."""
+
+
 class Grounder:
     """Grounds questions about any number of databases; their indices are built under `cache_dir` when first needed.
 
     `encoder` is `minilm` (the packaged all-MiniLM-L6-v2), a folder with a sentence-transformers model, `none` for the
-    channels without vectors, or an encoder of your own.
+    channels without vectors, or an encoder of your own. A `reasoner` adds the links that a model names.
     """
 
     def __init__(
@@ -47,13 +71,21 @@ class Grounder:
         encoder: str | Encoder = "minilm",
         config: GroundingConfig = GroundingConfig(),
         progress: bool = False,
+        reasoner: Reasoner | None = None,
     ):
         self.cache_dir = Path(cache_dir)
         self.config = config
-        self._progress = progress
+        if reasoner is not None and config.mode == "oracle":
+            raise InputError("grounding mode oracle keeps what gold SQL uses and has no use for a model's links")
+        self._progress, self._reasoner = progress, reasoner
         found = find_encoder(encoder) if isinstance(encoder, str) else encoder
         self._encoder = CachedEncoder(found, self.cache_dir / "vectors") if found else None
         self._opened: dict[tuple, Opened] = {}
+
+    @property
+    def reasons(self) -> bool:
+        """Whether a model is asked."""
+        return self._reasoner is not None
 
     def ground(self, request: Request) -> GroundedSchema:
         """S' of one question. Raises InputError for a database that cannot be read."""
@@ -62,9 +94,9 @@ class Grounder:
     def ground_many(self, requests: Sequence[Request]) -> list[GroundedSchema]:
         """S' of each request, in order; the mentions of up to 512 requests are encoded together."""
         return [
-            grounded
+            self.link(found, self.config)
             for start in range(0, len(requests), REQUESTS_A_BATCH)
-            for grounded, _ in self._ground_batch(requests[start : start + REQUESTS_A_BATCH])
+            for found in self.look_up(requests[start : start + REQUESTS_A_BATCH])
         ]
 
     def open(
@@ -89,21 +121,40 @@ class Grounder:
             del self._opened[next(iter(self._opened))]
         return opened
 
-    def rank_many(self, requests: Sequence[Request], k: int) -> list[tuple[GroundedSchema, tuple[ValueMatch, ...]]]:
-        """S' of each request, and its k best values whatever their score: for evaluation."""
-        return list(self._ground_batch(requests, k))
+    def look_up(self, requests: Sequence[Request], k: int = 0) -> Iterator[Found]:
+        """What each request's links are made from, `k` values at least, the mentions of all encoded together.
+
+        A model, where there is one, has been asked about all of them before the first is given.
+        """
+        found = (self._look_up(request, asked, k) for request, asked in zip(requests, self.ask(requests)))
+        if self._reasoner is None:
+            return found
+        found = list(found)
+        reasoned = self._reasoner.name_links([self._ask_model(each) for each in found])
+        return (replace(each, reasoned=own) for each, own in zip(found, reasoned))
+
+    def link(self, found: Found, config: GroundingConfig) -> GroundedSchema:
+        """S' from what was found, in the mode of `config`, which may differ from the grounder's own in its links."""
+        opened = self._open(found.request)
+        database, values, reasoned = opened.database, found.clues.values, found.reasoned
+        if config.mode == "oracle":
+            reasoned = None
+            tables = link_gold(database, _gold_links(found.request, database))
+        else:
+            _refuse_gold(found.request, config)
+            named = reasoned.links if reasoned and reasoned.links else Links()
+            tables = link(database, replace(found.clues, reasoning=named), config)
+        return GroundedSchema(
+            database, tables, tuple(values), self._samples(opened.index, database, tables),
+            reasoned=None if reasoned is None else reasoned.links is not None,
+            warnings=() if reasoned is None else reasoned.warnings,
+        )
 
     def ask(self, requests: Sequence[Request]) -> list[Asked]:
         """What is looked up for each request; the mentions of them all are encoded together."""
         mentions = [find_mentions(r.question, r.evidence, self.config.max_mentions) for r in requests]
         vectors = self._encode(mentions)
-        return [self._ask(request, found, vectors) for request, found in zip(requests, mentions)]
-
-    def _ground_batch(
-        self, requests: Sequence[Request], k: int = 0
-    ) -> Iterator[tuple[GroundedSchema, tuple[ValueMatch, ...]]]:
-        for request, asked in zip(requests, self.ask(requests)):
-            yield self._ground(request, asked, k)
+        return [self._asked(request, found, vectors) for request, found in zip(requests, mentions)]
 
     def _encode(self, mentions: Sequence[Sequence[Mention]]) -> dict[str, np.ndarray] | None:
         """Unit vectors by mention text; None without an encoder."""
@@ -112,7 +163,7 @@ class Grounder:
         texts = list(dict.fromkeys(mention.text for found in mentions for mention in found))
         return dict(zip(texts, self._encoder.encode(texts))) if texts else {}
 
-    def _ask(
+    def _asked(
         self, request: Request, mentions: tuple[Mention, ...], vectors: dict[str, np.ndarray] | None
     ) -> Asked:
         asked = Asked(request.question, request.evidence, mentions, find_spans(request.question, request.evidence))
@@ -120,16 +171,24 @@ class Grounder:
             return asked
         return replace(asked, vectors_MD=np.stack([vectors[mention.text] for mention in mentions]))
 
-    def _ground(self, request: Request, asked: Asked, k: int) -> tuple[GroundedSchema, tuple[ValueMatch, ...]]:
-        opened = self.open_all(request.db_path, request.description_dir, request.tables_json)
-        database, index = opened.database, opened.index
-        stems = frozenset(content_stems(f"{request.question} {request.evidence}"))
-        ranking = retrieve(index, opened.profile, asked, max(k, self.config.top_values))
+    def _open(self, request: Request) -> Opened:
+        return self.open_all(request.db_path, request.description_dir, request.tables_json)
+
+    def _look_up(self, request: Request, asked: Asked, k: int) -> Found:
+        opened = self._open(request)
+        ranking = retrieve(opened.index, opened.profile, asked, max(k, self.config.top_values))
         values = ranking[: self.config.top_values]
         if self.config.min_score > 0:
             values = confident(values, self.config.min_score)
-        tables = link(database, stems, values, self.config)
-        return GroundedSchema(database, tables, values, self._samples(index, database, tables)), ranking[:k]
+        stems = frozenset(content_stems(f"{request.question} {request.evidence}"))
+        return Found(request, ranking[:k], Clues(stems, values, _similarity(opened.profile, asked)))
+
+    def _ask_model(self, found: Found) -> Ask:
+        """The whole schema, the likeliest tables first, for the model to choose from."""
+        database = self._open(found.request).database
+        tables = link(database, found.clues, replace(self.config, mode="full"))
+        full = GroundedSchema(database, tables, tuple(found.clues.values))
+        return Ask(found.request.question, found.request.evidence, full)
 
     def _samples(
         self, index: ValueIndex, database: Database, tables: Sequence[LinkedTable]
@@ -144,3 +203,25 @@ class Grounder:
                     values = index.samples(table.name, linked.name, self.config.samples)
                     samples.append(ColumnSamples(table.name, linked.name, values))
         return tuple(samples)
+
+
+def _similarity(profile: Profile, asked: Asked) -> dict[tuple[str, str], float]:
+    """Cosine of each column's name to the nearest mention, by (table, column); empty without vectors of both."""
+    if profile.names_CD is None or asked.vectors_MD is None:
+        return {}
+    nearest_C = (profile.names_CD @ asked.vectors_MD.T).max(axis=1)
+    return dict(zip(profile.columns, nearest_C.tolist()))
+
+
+def _gold_links(request: Request, database: Database) -> Links:
+    gold = request.gold_links
+    if gold is None or gold.tables.isdisjoint(fold_name(table.name) for table in database.tables):
+        raise InputError(f"grounding mode oracle keeps what gold SQL uses, and question {request.question!r} came "
+                         f"without gold_links that name a table of {database.path}")
+    return gold
+
+
+def _refuse_gold(request: Request, config: GroundingConfig) -> None:
+    if request.gold_links is not None:
+        raise InputError(f"question {request.question!r} came with gold_links, which grounding mode {config.mode} must "
+                         "not see; use mode oracle if that is meant")

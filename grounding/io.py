@@ -40,6 +40,16 @@ def read_jsonl(path: Path) -> Iterator[tuple[int, Any]]:
                 raise InputError(f"{path}, line {number}: not JSON ({error})") from error
 
 
+def databases_below(root: Path) -> list[Path]:
+    """Every *.sqlite file under a folder, in order; InputError where there is none."""
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder; --root takes the folder that holds the databases")
+    paths = sorted(root.rglob("*.sqlite"))
+    if not paths:
+        raise InputError(f"{root}: no *.sqlite file in it or below it")
+    return paths
+
+
 def print_document(document: dict | str) -> None:
     """Prints human text, or a document as JSON; in escapes what standard output's encoding does not hold."""
     text = document if isinstance(document, str) else json.dumps(document, ensure_ascii=False)

@@ -1,20 +1,32 @@
 """S': the tables and columns that a question needs, recall first.
 
-Evidence comes from words (stems of table and column names and of their descriptions that the question or its evidence
-says) and from values (V_q). The tables with evidence are then closed over join paths, and every kept table keeps its
-primary and foreign keys. A column says why it is kept: `name`, `description`, `value`, `primary key`, `foreign key`,
-`small database` or `small table` (cutting it would risk more than it saves), `table name` (nothing else is said of a
-large table), `no evidence` (none anywhere, so nothing is cut), or `full` (the mode).
+    S' = closure( reasoning links ∪ value links ∪ lexical and embedding links )
+
+Reasoning links are what a model named (see `reasoning/`), value links come from V_q, lexical ones from words: stems of
+table and column names and of their descriptions that the question or its evidence says. The tables with any of them
+are closed over join paths, and every kept table keeps its primary and foreign keys. A column says why it is kept:
+
+    reasoning, value, name, description, similar (by embedding), gold (the oracle's)    evidence
+    primary key, foreign key; join path: a foreign key between two tables with evidence
+    or on a join path between such                                                       structure
+    small database, small table    cutting it would risk more than it saves
+    table name                     nothing else is said of a large table
+    no evidence                    none anywhere, so nothing is cut
+    full                           the mode
+
+A column's score is the sum of its evidence, each 0 to 1, and the cosine of its name to the nearest mention.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from grounding.grounded import GroundingConfig, LinkedColumn, LinkedTable, ValueMatch
-from grounding.schema import Column, Database, ForeignKey, Table
+from grounding.grounded import GroundingConfig, LinkedColumn, LinkedTable, Links, ValueMatch
+from grounding.joins import close_over_joins
+from grounding.schema import Column, Database, Table
+from grounding.sqlite import fold_name
 from grounding.text import content_stems, name_stems, stem
 
 DESCRIPTION_OVERLAP = 0.5  # share of a description's words that the question must say
@@ -23,57 +35,94 @@ NEVER_TELLING = frozenset(stem(word) for word in ("id", "code", "no", "number"))
 
 
 @dataclass(frozen=True)
+class Clues:
+    """What speaks for tables and columns."""
+
+    stems: frozenset[str]
+    """Of the question and its evidence."""
+    values: Sequence[ValueMatch]
+    similarity: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """Cosine of each column's name to the nearest mention, by (table, column)."""
+    reasoning: Links = Links()
+    """What a model named."""
+
+
+@dataclass(frozen=True)
 class _Scored:
-    """A column and its evidence."""
+    """A column, the sum of its evidence, and of what kinds it is."""
 
     column: Column
+    evidence: float
     score: float
     why: tuple[str, ...]
 
 
-def link(
-    database: Database, question_stems: frozenset[str], values: Sequence[ValueMatch], config: GroundingConfig
-) -> tuple[LinkedTable, ...]:
-    """The kept tables, best first, each with its kept columns, best first."""
-    value_scores: dict[tuple[str, str], float] = defaultdict(float)
-    for match in values:
-        if match.score >= config.link_score:
-            place = (match.table, match.column)
-            value_scores[place] = max(value_scores[place], match.score)
-    scored = {
-        table.name: [_score_column(table, column, question_stems, value_scores) for column in table.columns]
+def link(database: Database, clues: Clues, config: GroundingConfig) -> tuple[LinkedTable, ...]:
+    """The kept tables, best first, each with its kept columns, best first, in the modes hybrid and full."""
+    scored = _score_columns(database, clues, config)
+    table_scores = {
+        table.name: _score_table(
+            table, scored[table.name], clues.stems, fold_name(table.name) in clues.reasoning.tables
+        )
         for table in database.tables
     }
-    table_scores = {table.name: _score_table(table, scored[table.name], question_stems) for table in database.tables}
     order = sorted(table_scores, key=lambda name: -table_scores[name])  # stable: ties stay in schema order
-
     seeds = [name for name in order if table_scores[name] > 0]
     keep_all = _reason_to_keep_all(database, config) or (None if seeds else "no evidence")
-    kept = set(order) if keep_all else close_over_joins(seeds, database.foreign_keys)
-    keys = {(key.table, key.column) for key in database.foreign_keys}
-    keys |= {(key.ref_table, key.ref_column) for key in database.foreign_keys if key.table in kept}
+    needed = close_over_joins(seeds, database.foreign_keys)
+    kept = set(order) if keep_all else needed
+    keys = _key_reasons(database, kept, needed)
     tables = []
     for name in order:
         if name in kept:
             is_small = table_scores[name] > 0 and len(scored[name]) <= config.keep_table_columns
             why_whole = keep_all or ("small table" if is_small else None)
-            # A large table without keys, of which only the name is said, would otherwise vanish.
-            columns = _keep(name, scored[name], keys, why_whole) or _keep(name, scored[name], keys, "table name")
-            tables.append(LinkedTable(name, columns))
+            tables.append(_keep(name, scored[name], keys, why_whole))
     return tuple(tables)
 
 
+def link_gold(database: Database, gold: Links) -> tuple[LinkedTable, ...]:
+    """Exactly gold's tables and columns and the keys of these tables, in the database's order: mode oracle."""
+    kept = {table.name for table in database.tables if fold_name(table.name) in gold.tables}
+    keys = _key_reasons(database, kept, kept)
+    tables = []
+    for table in database.tables:
+        if table.name in kept:
+            is_gold = [(fold_name(table.name), fold_name(column.name)) in gold.columns for column in table.columns]
+            scored = [_Scored(column, float(said), float(said), ("gold",) if said else ())
+                      for column, said in zip(table.columns, is_gold)]
+            tables.append(_keep(table.name, scored, keys, None))
+    return tuple(tables)
+
+
+def _score_columns(database: Database, clues: Clues, config: GroundingConfig) -> dict[str, list[_Scored]]:
+    values: dict[tuple[str, str], float] = defaultdict(float)
+    for match in clues.values:
+        if match.score >= config.link_score:
+            place = (match.table, match.column)
+            values[place] = max(values[place], match.score)
+    return {table.name: [_score_column(table, column, clues, values, config.link_similarity)
+                         for column in table.columns] for table in database.tables}
+
+
 def _score_column(
-    table: Table, column: Column, question_stems: frozenset[str], values: dict[tuple[str, str], float]
+    table: Table, column: Column, clues: Clues, values: Mapping[tuple[str, str], float], least_similarity: float | None
 ) -> _Scored:
+    place = (table.name, column.name)
+    similarity = clues.similarity.get(place, 0.0)
+    is_similar = least_similarity is not None and similarity >= least_similarity
     evidence = {
-        "name": name_overlap(column.name, question_stems),
+        "name": name_overlap(column.name, clues.stems),
         "description": max(
-            _text_overlap(column.description, question_stems), _text_overlap(column.values_description, question_stems)
+            _text_overlap(column.description, clues.stems), _text_overlap(column.values_description, clues.stems)
         ),
-        "value": values.get((table.name, column.name), 0.0),
+        "similar": similarity if is_similar else 0.0,
+        "value": values.get(place, 0.0),
+        "reasoning": float((fold_name(table.name), fold_name(column.name)) in clues.reasoning.columns),
     }
-    return _Scored(column, sum(evidence.values()), tuple(reason for reason, score in evidence.items() if score > 0))
+    why = tuple(reason for reason, score in evidence.items() if score > 0)
+    total = sum(evidence.values())
+    return _Scored(column, total, total + similarity, why)
 
 
 def name_overlap(name: str, question_stems: frozenset[str]) -> float:
@@ -89,11 +138,11 @@ def _text_overlap(text: str, question_stems: frozenset[str]) -> float:
     return share if share >= DESCRIPTION_OVERLAP else 0.0
 
 
-def _score_table(table: Table, scored: Sequence[_Scored], question_stems: frozenset[str]) -> float:
-    """The table's own name, its best column, and a little for every further one."""
-    scores = sorted((found.score for found in scored), reverse=True)
-    said = max(name_overlap(name, question_stems) for name in (table.name, table.description))
-    return 2 * said + sum(score / 2**i for i, score in enumerate(scores[:4]))
+def _score_table(table: Table, scored: Sequence[_Scored], stems: frozenset[str], is_named: bool) -> float:
+    """The table's own name, whether a model named it, its best column, and a little for every further one."""
+    scores = sorted((found.evidence for found in scored), reverse=True)
+    said = max(name_overlap(name, stems) for name in (table.name, table.description))
+    return 2 * said + 2 * is_named + sum(score / 2**i for i, score in enumerate(scores[:4]))
 
 
 def _reason_to_keep_all(database: Database, config: GroundingConfig) -> str | None:
@@ -102,56 +151,30 @@ def _reason_to_keep_all(database: Database, config: GroundingConfig) -> str | No
     return "small database" if database.column_count <= config.keep_all_columns else None
 
 
-def close_over_joins(seeds: Sequence[str], foreign_keys: Iterable[ForeignKey]) -> set[str]:
-    """The seeds and the tables on a shortest join path that connects each of them to those before it.
-
-    >>> keys = [ForeignKey("sang", "singer", "singer", "id"), ForeignKey("sang", "concert", "concert", "id")]
-    >>> sorted(close_over_joins(["singer", "concert"], keys))
-    ['concert', 'sang', 'singer']
-    """
-    neighbours: dict[str, list[str]] = defaultdict(list)
-    for key in foreign_keys:
-        neighbours[key.table].append(key.ref_table)
-        neighbours[key.ref_table].append(key.table)
-    connected: set[str] = set()
-    for seed in seeds:
-        if seed not in connected:
-            connected |= _path_to(seed, connected, neighbours)
-    return connected
-
-
-def _path_to(start: str, goals: set[str], neighbours: dict[str, list[str]]) -> set[str]:
-    """Tables on a shortest path from `start` to any goal, both ends included; `start` alone if there is none."""
-    came_from: dict[str, str | None] = {start: None}
-    queue = deque([start])
-    while queue:
-        here = queue.popleft()
-        if here in goals:
-            path = set()
-            while here is not None:
-                path.add(here)
-                here = came_from[here]
-            return path
-        for there in neighbours[here]:
-            if there not in came_from:
-                came_from[there] = here
-                queue.append(there)
-    return {start}
+def _key_reasons(database: Database, kept: set[str], needed: set[str]) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Why the foreign keys of kept tables, and what they refer to, are kept: by (table, column)."""
+    reasons: dict[tuple[str, str], tuple[str, ...]] = {}
+    for key in database.foreign_keys:
+        joins = key.table in needed and key.ref_table in needed
+        why = ("foreign key", "join path") if joins else ("foreign key",)
+        for place in ((key.table, key.column), (key.ref_table, key.ref_column)):
+            if place == (key.table, key.column) or key.table in kept:
+                reasons[place] = max(why, reasons.get(place, ()), key=len)
+    return reasons
 
 
 def _keep(
-    name: str, scored: Sequence[_Scored], keys: set[tuple[str, str]], why_whole: str | None
-) -> tuple[LinkedColumn, ...]:
-    """The columns with a reason to be kept, best first; `why_whole` is the reason of those without another."""
+    name: str, scored: Sequence[_Scored], keys: Mapping[tuple[str, str], tuple[str, ...]], why_whole: str | None
+) -> LinkedTable:
+    """A table with the columns that have a reason to be kept, best first; `why_whole` is that of those without."""
     columns = []
     for found in sorted(scored, key=lambda found: -found.score):
-        why = list(found.why)
-        if found.column.primary_key:
-            why.append("primary key")
-        if (name, found.column.name) in keys:
-            why.append("foreign key")
+        why = [*found.why, *(["primary key"] if found.column.primary_key else [])]
+        why += keys.get((name, found.column.name), ())
         if why_whole and not why:
             why.append(why_whole)
         if why:
-            columns.append(LinkedColumn(found.column.name, tuple(why)))
-    return tuple(columns)
+            columns.append(LinkedColumn(found.column.name, tuple(why), found.score))
+    if not columns:  # a large table without keys, of which only the name is said, would otherwise vanish
+        return _keep(name, scored, keys, "table name")
+    return LinkedTable(name, tuple(columns))

@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 
 from grounding import GroundedSchema, Grounder, GroundingConfig, Request, render_schema
+from grounding.reasoning import Reasoner
 from serl import data
 from serl.agent.env import Environment
 from serl.config import Config
 from serl.data.example import Example
 from serl.errors import InputError
+from serl.linker import gold_links, server_reasoner
 from serl.sql.gold import GoldCache
 from serl.sql.outcome import Outcome
 from serl.sql.sandbox import Limits, Sandbox
@@ -51,9 +53,10 @@ class Split:
 class Preparer:
     """Grounds, renders and encodes questions once, however often they are asked."""
 
-    def __init__(self, config: Config, env: Environment, sandbox: Sandbox) -> None:
+    def __init__(self, config: Config, env: Environment, sandbox: Sandbox, policy: Reasoner | None = None) -> None:
+        """`policy` names links where the config asks the policy for them."""
         self.config, self.env, self.sandbox = config, env, sandbox
-        self.grounder = make_grounder(config)
+        self.grounder = make_grounder(config, policy)
         self._splits: dict[str, Split] = {}
         self._ready: dict[tuple[str, int], Question] = {}
 
@@ -72,10 +75,11 @@ class Preparer:
         indices = range(len(split)) if indices is None else indices
         keys = {index: (split.name, split.positions[index]) for index in indices}
         missing = [index for index, key in keys.items() if key not in self._ready]
-        requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
-                    for example in (split.examples[index] for index in missing)]
-        for index, grounded in zip(missing, self.grounder.ground_many(requests)):
+        examples = [split.examples[index] for index in missing]
+        schemas = self.grounder.ground_many(requests_of(examples, self.config))
+        for index, grounded in zip(missing, schemas):
             self._ready[keys[index]] = self._question(split, index, grounded)
+        _say_unreasoned(split.name, schemas)
         return [self._ready[keys[index]] for index in indices]
 
     def _load(self, name: str) -> Split:
@@ -91,6 +95,9 @@ class Preparer:
         for example in examples:
             if (size := len(self.env.prompt_ids(example, ""))) > room:
                 unusable[example.question_id] = f"{size} tokens without its schema"
+        if self.config.grounding.mode == "oracle":
+            unusable |= {example.question_id: "what its gold SQL uses cannot be told"
+                         for example, links in zip(examples, gold_links(examples)) if links is None}
         kept = [i for i, example in enumerate(examples) if example.question_id not in unusable]
         if unusable:
             named = ", ".join(f"{key} ({why})" for key, why in list(unusable.items())[:5])
@@ -114,12 +121,31 @@ class Preparer:
         return Question(example, split.positions[index], schema, tuple(ids), split.gold[example.question_id])
 
 
-def make_grounder(config: Config) -> Grounder:
-    """The grounder that a config asks for."""
+def make_grounder(config: Config, policy: Reasoner | None = None) -> Grounder:
+    """The grounder that a config asks for; InputError where it asks the policy for links and there is none."""
     options = config.grounding
+    if options.asks_policy and policy is None:
+        raise InputError(f"config: grounding.links {options.links} without grounding.chat_url asks the policy, and "
+                         "here there is none that stays as it is; name a server")
+    reasoner = server_reasoner(options) if options.chat_url else policy
     return Grounder(Path(options.cache), options.encoder, GroundingConfig(
         mode=options.mode, keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns,
-        max_values_per_column=options.max_values_per_column, numbers=options.numbers))
+        link_similarity=options.link_similarity, max_values_per_column=options.max_values_per_column,
+        numbers=options.numbers), reasoner=reasoner)
+
+
+def requests_of(examples: Sequence[Example], config: Config) -> list[Request]:
+    """What grounding is told of each example: gold's links only in mode oracle, which the config must have allowed."""
+    links = gold_links(examples) if config.grounding.mode == "oracle" else [None] * len(examples)
+    return [Request(example.question, example.db_path, example.evidence, example.description_dir, gold_links=own)
+            for example, own in zip(examples, links)]
+
+
+def _say_unreasoned(split: str, grounded: Sequence[GroundedSchema]) -> None:
+    failed = [each for each in grounded if each.reasoned is False]
+    if failed:
+        print(f"{split}: {len(failed)} of {len(grounded)} questions are linked without a model's answer "
+              f"(the first: {failed[0].warnings[-1]})", file=sys.stderr)
 
 
 def training_part(count: int, config: Config) -> list[int]:

@@ -11,6 +11,7 @@ from serl.agent.env import Environment
 from serl.config import Config
 from serl.errors import InputError
 from serl.generate.hf import HFGenerator
+from serl.linker import policy_reasoner
 from serl.sql.sandbox import Sandbox
 from serl.task import Preparer, make_sandbox
 from serl.train.obstacle import can_share
@@ -32,8 +33,7 @@ class Workbench:
 
     def generator(self, batch_size: int) -> HFGenerator:
         """A sampler of the current weights."""
-        return HFGenerator(self.model, self.env.token_bytes, models.eos_ids(self.model, self.tokenizer),
-                           self.config.seed, batch_size, self.config.model.shared_prefix)
+        return make_generator(self.config, self.model, self.tokenizer, self.env, batch_size)
 
     def reference(self) -> models.Snapshot:
         """The policy that a run starts from, for the KL term: the model as it is now, with a new adapter off."""
@@ -76,4 +76,13 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
         config = replace(config, model=replace(config.model, shared_prefix=False))
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
     with make_sandbox(config) as sandbox:
-        yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox))
+        policy = None
+        if config.grounding.asks_policy:
+            policy = policy_reasoner(make_generator(config, model, tokenizer, env, 1), env, config.grounding)
+        yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox, policy))
+
+
+def make_generator(config: Config, model, tokenizer, env: Environment, batch_size: int) -> HFGenerator:
+    """A sampler of a model's current weights."""
+    return HFGenerator(model, env.token_bytes, models.eos_ids(model, tokenizer), config.seed, batch_size,
+                       config.model.shared_prefix)

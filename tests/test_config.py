@@ -78,3 +78,28 @@ def test_recipes_may_name_environment_variables_with_a_default(tmp_path, monkeyp
     assert load_config(tmp_path / "a.yaml").data.root == "../data/spider"
     monkeypatch.setenv("SERL_TEST_ROOT", "/mine")
     assert load_config(tmp_path / "a.yaml").data.root == "/mine/spider"
+
+
+@pytest.mark.parametrize(("overrides", "said"), [
+    ({"mode": "oracle"}, "set grounding.allow_gold to true if that is meant"),
+    ({"allow_gold": "true"}, "of no use unless grounding.mode is oracle"),
+    ({"mode": "oracle", "allow_gold": "true", "links": "reasoning+values"}, "plays no part in grounding.mode oracle"),
+    ({"mode": "gold"}, "choose one of hybrid, full, oracle"),
+    ({"links": "reasoning"}, "choose one of values, reasoning"),
+    ({"chat_url": "http://a/v1", "chat_model": "m"}, "chat_url is of no use unless grounding.links is reasoning"),
+    ({"chat_budget": "9"}, "chat_budget is of no use unless"),
+    ({"links": "reasoning+values", "chat_url": "http://a/v1"}, "go together"),
+    ({"links": "reasoning+values", "chat_model": "m"}, "go together"),
+    ({"links": "reasoning+values", "chat_key": "KEY"}, "chat_key is of no use where the policy is asked"),
+    ({"links": "reasoning+values", "chat_url": "http://a", "chat_model": "m", "chat_timeout_s": "0"}, "above 0"),
+])
+def test_grounding_sees_gold_only_by_opt_in_and_no_setting_is_idle(overrides, said):
+    with pytest.raises(InputError, match=said):
+        load_config(None, [(f"grounding.{name}", value) for name, value in overrides.items()])
+
+
+def test_ways_to_link_that_go_together():
+    for overrides in ({"mode": "oracle", "allow_gold": "true"}, {"links": "reasoning+values", "chat_budget": "9"},
+                      {"links": "reasoning+values", "chat_url": "http://a/v1", "chat_model": "m", "chat_key": "KEY"}):
+        config = load_config(None, [(f"grounding.{name}", value) for name, value in overrides.items()])
+        assert config.grounding.asks_policy == ("chat_budget" in overrides)

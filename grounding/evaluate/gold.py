@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from grounding.grounded import Links
 from grounding.schema import Database
+from grounding.sqlite import fold_name
 
 _OPERATORS = {"EQ": "=", "NEQ": "!=", "In": "=", "Like": "like", "ILike": "like"}
 
@@ -38,6 +40,11 @@ class GoldUse:
     columns: frozenset[tuple[str, str]]
     comparisons: tuple[Comparison, ...]
 
+    @property
+    def links(self) -> Links:
+        """For grounding's mode oracle."""
+        return Links(self.tables, self.columns)
+
 
 def read_gold(sql: str, database: Database) -> GoldUse:
     """What `sql` uses of `database`. Raises UnresolvedSql where it cannot be told.
@@ -54,11 +61,11 @@ def read_gold(sql: str, database: Database) -> GoldUse:
     from sqlglot.optimizer.scope import traverse_scope
 
     names = {
-        table.name.lower(): {column.name.lower() for column in table.columns} for table in database.tables
+        fold_name(table.name): {fold_name(column.name) for column in table.columns} for table in database.tables
     }
     try:
         tree = sqlglot.parse_one(sql, dialect="sqlite")
-        tables = {table.name.lower() for table in tree.find_all(exp.Table)} & names.keys()
+        tables = {fold_name(table.name) for table in tree.find_all(exp.Table)} & names.keys()
         _read_strings(tree, set().union(*(names[table] for table in tables)))
         schema = {table: {column: "text" for column in columns} for table, columns in names.items() if columns}
         tree = qualify(tree, dialect="sqlite", schema=schema, validate_qualify_columns=False, expand_stars=False)
@@ -80,7 +87,7 @@ def _read_strings(tree, columns: set[str]) -> None:
         name = column.this
         is_bare = isinstance(name, exp.Identifier) and name.quoted and not column.table
         compares = isinstance(column.parent, (exp.Binary, exp.In, exp.Between, exp.Paren))
-        if is_bare and compares and name.name.lower() not in columns:
+        if is_bare and compares and fold_name(name.name) not in columns:
             column.replace(exp.Literal.string(name.name))
 
 
@@ -92,13 +99,13 @@ def _places(column, scope, names: dict[str, set[str]]) -> Iterator[tuple[str, st
     while home is not None and column.table not in home.sources:
         home = home.parent  # a correlated subquery reads from the query around it
     source = home.sources[column.table] if home is not None else None
-    name = column.name.lower()
+    name = fold_name(column.name)
     if isinstance(source, exp.Table):
-        if name in names.get(source.name.lower(), ()):
-            yield source.name.lower(), name
+        if name in names.get(fold_name(source.name), ()):
+            yield fold_name(source.name), name
     elif source is not None and isinstance(source.expression, exp.Query):
         for projection in source.expression.selects:
-            if projection.alias_or_name.lower() == name and isinstance(projection.unalias(), exp.Column):
+            if fold_name(projection.alias_or_name) == name and isinstance(projection.unalias(), exp.Column):
                 yield from _places(projection.unalias(), source, names)
 
 

@@ -1,8 +1,8 @@
-"""Schema links against gold: what of a statement's tables and columns is kept, at what price in tokens.
+"""Schema links against gold: what of a statement's tables and columns is shown, at what price in tokens.
 
-Per question, with G the gold and K the kept tables or columns: recall |G∩K|/|G|, precision |G∩K|/|K|, and strict
-recall, 1 where G ⊆ K, since one missing column is enough for a wrong answer. Tokens are words and signs of the rendered
-schema; `saved` is the share of the full schema's tokens that the kept one does without.
+Per question, with G the gold and K the tables or columns that the rendered schema shows: recall |G∩K|/|G|, precision
+|G∩K|/|K|, and strict recall, 1 where G ⊆ K, since one missing column is enough for a wrong answer. Tokens are words and
+signs of the rendered schema; `saved` is the share of the full schema's tokens that it does without.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from collections.abc import Mapping, Sequence
 from grounding.evaluate.gold import GoldUse
 from grounding.evaluate.value_task import Recall, ratio
 from grounding.grounded import GroundedSchema, LinkedColumn, LinkedTable
-from grounding.render import render_schema
+from grounding.render import fit_schema, render_schema
+from grounding.sqlite import fold_name
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 MEASURES = ("table recall", "table recall, strict", "table precision", "column recall", "column recall, strict",
-            "column precision", "tokens saved")
+            "column precision", "tokens saved", "tokens")
 
 
 def count_tokens(text: str) -> int:
@@ -25,18 +26,22 @@ def count_tokens(text: str) -> int:
     return len(_TOKEN.findall(text))
 
 
-def link_scores(grounded: GroundedSchema, gold: GoldUse, full_tokens: int, style: str) -> dict[str, float]:
-    """The measures of one question; those of columns are absent where gold names none."""
-    tables = {table.name.lower() for table in grounded.tables}
-    columns = {(table.name.lower(), column.name.lower()) for table in grounded.tables for column in table.columns}
+def link_scores(
+    grounded: GroundedSchema, gold: GoldUse, full_tokens: int, style: str, budget: int | None = None
+) -> dict[str, float]:
+    """The measures of one question, of what a budget of tokens leaves; those of columns are absent where gold names
+    none."""
+    text, shown = fit_schema(grounded, style, budget, count_tokens)
+    tables = {fold_name(table.name) for table in shown.tables}
+    columns = {(fold_name(table.name), fold_name(column.name)) for table in shown.tables for column in table.columns}
     scores = {}
     for what, wanted, kept in (("table", gold.tables, tables), ("column", gold.columns, columns)):
         if wanted:
             found = len(wanted & kept)
             scores |= {f"{what} recall": found / len(wanted), f"{what} recall, strict": float(found == len(wanted)),
                        f"{what} precision": found / len(kept)}
-    kept_tokens = count_tokens(render_schema(grounded, style))
-    return scores | {"tokens saved": 1 - kept_tokens / full_tokens}
+    tokens = count_tokens(text)
+    return scores | {"tokens saved": 1 - tokens / full_tokens, "tokens": float(tokens)}
 
 
 def full_schema_tokens(grounded: GroundedSchema, style: str) -> int:

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from grounding.budget import estimate_tokens, removal_order, without
 from grounding.errors import InputError
 from grounding.grounded import GroundedSchema
-from grounding.render.budget import fit, removal_order
+from grounding.render.budget import fit
 from grounding.render.compact import write_compact
 from grounding.render.ddl import write_ddl
 from grounding.render.names import Names
@@ -30,7 +31,7 @@ def render_schema(
     grounded: GroundedSchema,
     style: str = "compact",
     budget: int | None = None,
-    count_tokens: Callable[[str], int] = len,
+    count_tokens: Callable[[str], int] = estimate_tokens,
     samples: int = 0,
 ) -> str:
     """The schema as text of at most `budget` tokens by `count_tokens` (None: no limit).
@@ -38,13 +39,25 @@ def render_schema(
     `samples` frequent values are shown for text columns that the question gives evidence for and that no value
     matched. Raises InputError for an unknown style, and where not even one column fits the budget.
     """
+    return fit_schema(grounded, style, budget, count_tokens, samples)[0]
+
+
+def fit_schema(
+    grounded: GroundedSchema,
+    style: str = "compact",
+    budget: int | None = None,
+    count_tokens: Callable[[str], int] = estimate_tokens,
+    samples: int = 0,
+) -> tuple[str, GroundedSchema]:
+    """The text of `render_schema`, and S' with the tables and columns that it shows."""
     if style not in _STYLES:
         raise InputError(f"schema style {style!r} is unknown; use one of {', '.join(_STYLES)}")
     tables = prepare(grounded, samples)
     fitted = fit(tables, removal_order(grounded), _STYLES[style], budget, count_tokens)
     if fitted is None:
         raise InputError(f"{grounded.database.path}: no column of the schema fits {budget} tokens; raise the budget")
-    return fitted[0]
+    text, gone = fitted
+    return text, without(grounded, set(gone))
 
 
 def altered_names(database: Database) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """What of a schema goes where it does not fit: the one place that measures tokens.
 
-Samples go first, then descriptions of columns without evidence, then all descriptions, then columns one by one: those
-that are neither evidence nor key, then the others from the last table to the first, keys before evidence.
+Samples go first, then descriptions of columns without evidence, then all descriptions, then columns one by one, in the
+order of `grounding.budget`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from grounding.grounded import GroundedSchema
 from grounding.render.shown import Shown
-from grounding.sqlite import fold_name
 
 Place = tuple[str, str]
 """A column as (table, column), as they are stored."""
@@ -43,21 +41,6 @@ def fit(
         else:
             fewest = middle + 1
     return text, removal[: max(0, most - _STEPS_BEFORE_COLUMNS)]
-
-
-def removal_order(grounded: GroundedSchema) -> list[Place]:
-    """All columns, the most dispensable first."""
-    database = grounded.database
-    keys = {(key.table, key.column) for key in database.foreign_keys}
-    ranked = []
-    for t, linked in enumerate(grounded.tables):
-        evidence = {column.name: column.has_evidence for column in linked.columns}
-        for c, column in enumerate(database.by_name[fold_name(linked.name)].columns):
-            if column.name in evidence:
-                place, has_evidence = (linked.name, column.name), evidence[column.name]
-                is_key = column.primary_key or place in keys
-                ranked.append(((has_evidence or is_key, -t, has_evidence, -c), place))
-    return [place for _, place in sorted(ranked)]
 
 
 def cut_tables(tables: Sequence[Shown], cuts: int, removal: Sequence[Place]) -> list[Shown]:

@@ -16,7 +16,7 @@ import yaml
 
 from serl.config.hindsight import LEVELS, check_level, check_wording
 from serl.config.options import Config
-from serl.config.rules import check_distillation, check_lora, check_loss, check_teach, check_teacher
+from serl.config.rules import check_distillation, check_grounding, check_lora, check_loss, check_teach, check_teacher
 from serl.errors import InputError
 from serl.select import SELECTORS
 
@@ -25,7 +25,8 @@ _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 CHOICES = {
     "data.format": ("bird", "spider"),
     "model.dtype": ("float32", "bfloat16"),
-    "grounding.mode": ("hybrid", "full"),
+    "grounding.mode": ("hybrid", "full", "oracle"),
+    "grounding.links": ("values", "reasoning+values"),
     "grounding.style": ("compact", "ddl"),
     "agent.prompt": ("full", "brief"),
     "reward": ("serl",),
@@ -59,6 +60,9 @@ RANGES = {
     "model.max_length": (1, None),
     "model.lora.rank": (0, None),
     "grounding.budget": (1, None),
+    "grounding.link_similarity": (-1.0, 1.0),
+    "grounding.chat_workers": (1, None),
+    "grounding.chat_budget": (1, None),
     "grounding.max_values_per_column": (1, None),
     "agent.max_turns": (1, None),
     "agent.max_new_tokens": (1, None),
@@ -167,6 +171,7 @@ def validate(config: Config) -> None:
             raise InputError(f"config: {dotted} is {_get(config, dotted)}; it must be above 0")
     check_level(config.hindsight.level, config.hindsight.allow_gold)
     check_wording(config.hindsight.wording)
+    check_grounding(config.grounding)
     check_lora(config.model)
     check_loss(config.train)
     check_distillation(config)

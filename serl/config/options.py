@@ -50,7 +50,18 @@ class GroundingOptions:
     """How the question's schema S' is made and written (see `grounding`)."""
 
     cache: str = "data/grounding"  # value indices and embeddings
-    mode: str = "hybrid"  # hybrid | full
+    mode: str = "hybrid"  # hybrid | full | oracle (what gold SQL uses: an ablation)
+    allow_gold: bool = False  # the opt-in to mode oracle, whose prompts tell which columns gold needs
+    # What links tables and columns: values (and names and descriptions) | reasoning+values (what a model names besides)
+    links: str = "values"
+    chat_url: str | None = None  # an OpenAI-compatible server to ask, as http://localhost:8000/v1; null: the policy
+    chat_model: str | None = None  # its model
+    chat_key: str | None = None  # name of the environment variable that holds its key
+    chat_timeout_s: float = 60.0  # seconds that an answer may take
+    chat_workers: int = 8  # questions asked at the same time
+    chat_budget: int = 4096  # tokens of the schema in the question to the model; tables that do not fit are left out
+    # Link columns whose name's vector is this near to a mention's, as a cosine; null: only words and values link.
+    link_similarity: float | None = None
     style: str = "compact"  # compact | ddl
     budget: int = 1024  # tokens of the rendered schema
     keep_all_columns: int = 30  # hybrid: a database of at most this many columns is shown whole
@@ -58,6 +69,11 @@ class GroundingOptions:
     max_values_per_column: int = 10_000  # distinct texts of a column that are indexed, the frequent ones first
     numbers: bool = False  # index numbers that name things too, and show those that a question says as matched values
     encoder: str = "minilm"  # minilm (the packaged sentence encoder) | a local folder
+
+    @property
+    def asks_policy(self) -> bool:
+        """Whether the policy names its own links."""
+        return self.links != "values" and self.chat_url is None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from operator import attrgetter
 
 from serl.config.hindsight import CLAUSES
-from serl.config.options import Config, HindsightConfig, ModelConfig, TeachConfig, TrainConfig
+from serl.config.options import Config, GroundingOptions, HindsightConfig, ModelConfig, TeachConfig, TrainConfig
 from serl.errors import InputError
 
 # The reductions that a loss is defined by; grpo goes with any.
@@ -16,6 +16,33 @@ NOT_DISTILLED = ("hindsight.source", "hindsight.gap", "hindsight.map", "hindsigh
 
 # What a teacher may be trained on: levels that show nothing of gold, and the frame alone.
 TAUGHT = ("empty", "exec", "exec+verdict", "exec+sibling", CLAUSES)
+
+# What is said to a model that names links, and of no use without one.
+CHAT = ("chat_url", "chat_model", "chat_key", "chat_timeout_s", "chat_workers", "chat_budget")
+SERVED = ("chat_model", "chat_key", "chat_timeout_s", "chat_workers")  # of a server, not of the policy
+
+
+def check_grounding(grounding: GroundingOptions) -> None:
+    """Gold only by opt-in, and no setting of a model that is not asked."""
+    if (grounding.mode == "oracle") != grounding.allow_gold:
+        raise InputError("config: grounding.allow_gold is of no use unless grounding.mode is oracle"
+                         if grounding.allow_gold else
+                         "config: grounding.mode oracle shows the policy which tables and columns gold SQL uses; set "
+                         "grounding.allow_gold to true if that is meant")
+    reasons = grounding.links != "values"
+    if reasons and grounding.mode == "oracle":
+        raise InputError(f"config: grounding.links {grounding.links} plays no part in grounding.mode oracle")
+    if reasons and (grounding.chat_url is None) != (grounding.chat_model is None):
+        raise InputError("config: grounding.chat_url and grounding.chat_model go together; leave both null to ask the "
+                         "policy")
+    unused = () if reasons and grounding.chat_url else SERVED if reasons else CHAT
+    for name in unused:
+        if getattr(grounding, name) != getattr(GroundingOptions(), name):
+            raise InputError(f"config: grounding.{name} is of no use "
+                             + ("where the policy is asked: name grounding.chat_url" if reasons else
+                                "unless grounding.links is reasoning+values"))
+    if not grounding.chat_timeout_s > 0:
+        raise InputError(f"config: grounding.chat_timeout_s is {grounding.chat_timeout_s}; it must be above 0")
 
 
 def check_lora(model: ModelConfig) -> None:

@@ -24,6 +24,9 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
     Stages: `init` (random weights, if asked for), `sft` (the policy that RL starts from), `rl`. Input is
     checked before the folder is made, so that a mistyped path leaves nothing behind.
     """
+    if config.grounding.asks_policy:
+        raise InputError(f"config: grounding.links {config.grounding.links} would ask the policy, which training "
+                         "changes; serve the model that it starts from, and name it by grounding.chat_url")
     newest = checkpoint.latest(folder / "checkpoints")
     for split in (config.data.train_split, config.data.eval_split):  # before gigabytes of weights are read
         data.load(config.data.format, Path(config.data.root), split)

@@ -8,12 +8,12 @@ from typing import Any
 
 from tqdm import tqdm
 
-from grounding import Database, Request, render_schema
+from grounding import Database, render_schema
 from serl import data, embedded
 from serl import model as models
 from serl.agent.prompts import messages
 from serl.config import Config, to_dict
-from serl.task import Question, Split, make_grounder, training_part
+from serl.task import Question, Split, make_grounder, requests_of, training_part
 from serl.tracking import RunFolder, tracking
 from serl.train import checkpoint
 from serl.train.mutate import Schema
@@ -101,9 +101,7 @@ def _texts(config: Config) -> Iterator[str]:
     examples = [examples[place] for place in training_part(len(examples), config)]
     examples = Random(config.seed).sample(examples, min(TOKENIZER_QUESTIONS, len(examples)))
     grounder = make_grounder(config)
-    requests = [Request(example.question, example.db_path, example.evidence, example.description_dir)
-                for example in examples]
-    for example, grounded in zip(examples, grounder.ground_many(requests)):
+    for example, grounded in zip(examples, grounder.ground_many(requests_of(examples, config))):
         schema = render_schema(grounded, config.grounding.style)
         for message in messages(example, schema, config.agent.prompt, config.agent.max_turns):
             yield message["content"]

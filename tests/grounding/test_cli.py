@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from grounding.cli import main
+from tests.grounding.chat_server import chat_server
 
 
 def run(capsys, *arguments):
@@ -38,6 +39,22 @@ def test_query_answers_a_file_of_questions_line_by_line(racing, tmp_path, capsys
     )
     answers = [json.loads(line) for line in out.splitlines()]
     assert code == 0 and [answer["values"][0]["value"] for answer in answers] == ["British", "Italy"]
+
+
+def test_query_asks_a_model_keeps_a_budget_and_says_what_a_model_did_not(racing, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("no_proxy", "*")
+    shared = ("query", "--db", racing, "Who is British?", "--json", "--cache", tmp_path, "--encoder", "none")
+    with chat_server('{"tables": ["race"], "projection": ["race.laps"]}', "no", "no") as server:
+        chat = ("--chat-url", server.url, "--chat-model", "m")
+        _, out, err = run(capsys, *shared, *chat)
+        whys = {(t["name"], c["name"]): c["why"] for t in json.loads(out)["tables"] for c in t["columns"]}
+        assert whys["race", "laps"] == ["reasoning"] and whys["driver", "nationality"] == ["value"]
+        assert "no reasoning links" not in err and "warnings" not in json.loads(out)
+        code, out, err = run(capsys, *shared, *chat, "--budget", "15", "--evidence", "else")
+        document = json.loads(out)
+    assert code == 0 and "no reasoning links" in err and document["warnings"][0] in err
+    (table,) = document["tables"]
+    assert [column["name"] for column in table["columns"]] == ["nationality"]
 
 
 def test_build_indexes_every_database_and_counts_the_bad_ones(racing, tmp_path, capsys):

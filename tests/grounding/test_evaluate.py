@@ -10,6 +10,8 @@ from grounding.errors import InputError
 from grounding.evaluate.gold import GoldUse
 from grounding.evaluate.links import count_tokens, full_schema_tokens, link_scores, mean_of
 from grounding.evaluate.questions import read_split
+from grounding.reasoning import reasoner
+from tests.grounding.chat_server import chat_server
 
 
 @pytest.fixture
@@ -70,8 +72,47 @@ def test_the_command_indexes_what_its_options_say(spider, tmp_path, capsys):
     assert [identity[name] for name in ("numbers", "max_values_per_column", "max_embedded_per_column")] == [False, 7, 5]
 
 
+def test_rows_by_links_and_budget(spider, tmp_path, capsys):
+    shared = ["--encoder", "none", "--cache", str(tmp_path / "cache"), "--json", "--root", str(spider)]
+    assert main(["eval", "--format", "spider", *shared, "--budgets", "none", "12", "--keep-all-columns", "0"]) == 0
+    printed = capsys.readouterr()
+    rows = {(row["links"], row["budget"]): {name: each["value"] for name, each in row["measures"].items()}
+            for row in json.loads(printed.out)["rows"]}
+    assert list(rows) == [(mode, budget) for mode in ("hybrid", "full", "oracle") for budget in (None, 12)]
+    assert rows["full", None]["column recall, strict"] == 1 and rows["full", None]["tokens saved"] < 0
+    # driver: name, nationality, id; circuit: its table alone, so id. The second question has no gold column.
+    oracle = rows["oracle", None]
+    assert oracle["table precision"] == oracle["column recall, strict"] == 1 and oracle["column precision"] == 2 / 3
+    assert all(measures["tokens"] <= 12 for (_, budget), measures in rows.items() if budget)
+    assert 0 < rows["full", 12]["table recall"] <= rows["hybrid", None]["table recall"] == 1
+    assert "oracle" in printed.err and "column R" in printed.err
+
+
+def test_reasoning_links_have_a_row_and_what_failed_is_counted(spider, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(reasoner, "PAUSE_S", 0.0)
+    monkeypatch.setenv("no_proxy", "*")
+
+    def answer(messages):
+        return '{"tables": ["circuit"]}' if "circuits" in messages[1]["content"] else "I do not know"
+
+    shared = ["--encoder", "none", "--cache", str(tmp_path / "cache"), "--json", "--root", str(spider)]
+    with chat_server(answer) as server:
+        chat = ["--chat-url", server.url, "--chat-model", "m", "--modes", "hybrid"]
+        assert main(["eval", "--format", "spider", *shared, *chat]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [row["links"] for row in document["rows"]] == ["hybrid", "hybrid+reasoning"]
+    assert document["links"] == document["rows"][1]["measures"]
+    assert {name: count for name, count in document["counts"].items() if name.startswith("reasoning")} == {
+        "reasoning: asked": 2, "reasoning: no usable answer, linked without": 1,
+        "reasoning: shown a part of the schema": 0}, "a count of 0 says that nothing was left out"
+
+
 @pytest.mark.parametrize(("arguments", "said"), [
-    ([], "--format"), (["--format", "bird"], "--databases DIR"), (["--format", "spider", "--split", "x"], "x.json"),
+    ([], "--format"), (["--format", "spider", "--chat-url", "http://a/v1"], "together"),
+    (["--format", "spider", "--chat-key", "KEY"], "--chat-key"),
+    (["--format", "spider", "--chat-url", "http://a/v1", "--chat-model", "m", "--chat-workers", "0"], "above 0"),
+    (["--task", "t", "--chat-url", "http://a/v1", "--chat-model", "m"], "--task"),
+    (["--format", "bird"], "--databases DIR"), (["--format", "spider", "--split", "x"], "x.json"),
     (["--task", "nowhere.jsonl"], "nowhere.jsonl"), (["--format", "spider", "--questions", "{bad}"], "record 0"),
 ])
 def test_wrong_input_is_one_line(spider, tmp_path, capsys, arguments, said):

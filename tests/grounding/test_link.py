@@ -1,11 +1,15 @@
 """S': which tables and columns are kept, and why."""
 
+from dataclasses import replace
+
 import pytest
 
 from grounding import Grounder, GroundingConfig, Request
 from grounding.errors import InputError
-from grounding.link import close_over_joins
+from grounding.grounded import Links
+from grounding.joins import close_over_joins
 from grounding.schema import ForeignKey
+from tests.grounding.pairs import Pairs
 
 CUT = GroundingConfig(keep_all_columns=0, keep_table_columns=0)
 
@@ -17,14 +21,12 @@ def linked(question, path, cache, config=CUT, evidence=""):
 
 def test_names_and_values_link_and_join_paths_close(racing, tmp_path):
     kept = linked("What is the nationality of the driver who won in Italy?", racing, tmp_path)
-    assert kept["driver"] == {"nationality": ("name",), "id": ("primary key", "foreign key")}
-    assert kept["circuit"] == {"country": ("value",), "id": ("primary key", "foreign key")}
+    joins = ("primary key", "foreign key", "join path")
+    assert kept["driver"] == {"nationality": ("name",), "id": joins}
+    assert kept["circuit"] == {"country": ("value",), "id": joins}
     assert set(kept) == {"driver", "circuit", "race", "result"}, "race and result join driver to circuit"
-    assert kept["race"] == {"id": ("primary key", "foreign key"), "circuit_id": ("foreign key",)}
-    assert kept["result"] == {
-        "race_id": ("primary key", "foreign key"),
-        "driver_id": ("name", "primary key", "foreign key"),
-    }
+    assert kept["race"] == {"id": joins, "circuit_id": ("foreign key", "join path")}
+    assert kept["result"] == {"race_id": joins, "driver_id": ("name", *joins)}
 
 
 def test_the_best_table_and_column_come_first(racing, tmp_path):
@@ -93,3 +95,34 @@ def test_join_closure_takes_a_shortest_path_and_leaves_unconnected_tables_alone(
 def test_an_unknown_mode_is_refused():
     with pytest.raises(InputError, match="hybrid"):
         GroundingConfig(mode="best")
+
+
+def test_oracle_keeps_exactly_what_gold_uses_and_the_keys_of_its_tables(racing, tmp_path):
+    gold = Links(frozenset({"race", "circuit"}), frozenset({("race", "race date"), ("circuit", "country")}))
+    grounder = Grounder(tmp_path, "none", GroundingConfig(mode="oracle"))
+    request = Request("Which driver is British?", racing, gold_links=gold)
+    kept = {table.name: {c.name: c.why for c in table.columns} for table in grounder.ground(request).tables}
+    assert kept == {
+        "circuit": {"country": ("gold",), "id": ("primary key", "foreign key", "join path")},
+        "race": {"Race Date": ("gold",), "id": ("primary key",), "circuit_id": ("foreign key", "join path")},
+    }
+
+
+def test_gold_is_needed_by_oracle_and_refused_by_every_other_mode(racing, tmp_path):
+    gold = Links(frozenset({"race"}), frozenset())
+    for mode in ("hybrid", "full"):
+        with pytest.raises(InputError, match=f"mode {mode} must not see"):
+            Grounder(tmp_path, "none", GroundingConfig(mode=mode)).ground(Request("?", racing, gold_links=gold))
+    for links in (None, Links(), Links(frozenset({"elsewhere"}))):
+        with pytest.raises(InputError, match="came without gold_links"):
+            Grounder(tmp_path, "none", GroundingConfig(mode="oracle")).ground(Request("?", racing, gold_links=links))
+
+
+def test_a_column_whose_name_is_near_a_mention_is_linked_unless_that_is_switched_off(racing, tmp_path):
+    question, encoder = Request("Which natonality is there?", racing), Pairs()
+    plain = Grounder(tmp_path, encoder, replace(CUT, link_similarity=None)).ground(question)
+    assert {column.why for table in plain.tables for column in table.columns} >= {("no evidence",)}
+    near = Grounder(tmp_path, encoder, replace(CUT, link_similarity=0.5)).ground(question)
+    (driver,) = near.tables
+    assert driver.name == "driver" and driver.columns[0].name == "nationality"
+    assert driver.columns[0].why == ("similar",) and 1.0 < driver.columns[0].score < 2.0, "evidence and likeness"

@@ -4,12 +4,16 @@ import doctest
 
 import pytest
 
-from grounding import descriptions, link, mentions, read, safety, sqlite, tables_json, text
+from grounding import budget, descriptions, joins, mentions, read, safety, sqlite, tables_json, text
 from grounding.evaluate import gold, targets
 from grounding.infer import names
+from grounding.reasoning import parse
 from grounding.render import literals, shown
 
-MODULES = [descriptions, gold, link, literals, mentions, names, read, safety, shown, sqlite, tables_json, targets, text]
+MODULES = [
+    budget, descriptions, gold, joins, literals, mentions, names, parse, read, safety, shown, sqlite, tables_json,
+    targets, text,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__)
