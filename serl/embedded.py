@@ -6,6 +6,8 @@ architecture, chat format and code path as the models that people train in earne
 
 from collections.abc import Iterable
 
+from serl.agent.dialects import DIALECTS
+
 VOCABULARY = 4096
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n"
@@ -13,8 +15,7 @@ CHAT_TEMPLATE = (
 )
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 # Plain added tokens, as Qwen3 has for <think>: one id each, but part of the text.
-TAGS = tuple(f"<{slash}{name}>" for name in ("think", "sql", "solution", "observation", "hindsight")
-             for slash in ("", "/"))
+TAGS = tuple(f"<{slash}{name}>" for name in (*DIALECTS["xml"].tags, "hindsight") for slash in ("", "/"))
 
 
 def make_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY):

@@ -101,7 +101,7 @@ def make_samples(shape: Shape, vocabulary: int) -> list:
     """A group of trajectories with advantages of both signs; actions of equal length, observations between them."""
     import torch
 
-    from serl.agent.grammar import Action, Kind
+    from serl.agent.dialects import Action, Kind
     from serl.agent.trajectory import Trajectory, Turn
     from serl.reward.panel import Reward
     from serl.train.samples import Sample

@@ -1,1 +1,1 @@
-"""The text-to-SQL agent: grammar, prompts, chat framing, trajectories, environment and rollouts."""
+"""The text-to-SQL agent: dialects, prompts, chat framing, trajectories, environment and rollouts."""

@@ -1,24 +1,32 @@
 """The environment: one question's episode as a state machine over token ids.
 
-    episode = env.start(example, schema)          prompt tokens
-    sql = episode.act(ids, logprobs)              parse the sampled action; SQL to run, or None
-    episode.observe(outcome)                      append the database's answer, or finish
+    episode = env.start(env.prompt_ids(example, schema))    prompt tokens
+    sql = episode.act(ids, logprobs)                        parse the sampled action; SQL to run, or None
+    episode.observe(outcome)                                append the database's answer, or finish
 
 An episode ends with a solution, when its turns are used up, or when the next action would not fit the
-model's length. A malformed action costs a turn and is answered with what was expected.
+model's length. With `agent.force_final` the policy gets one last chance for a solution in the latter two cases: an
+action more, whose observation says so and for which room is kept from the beginning. A malformed action costs a turn
+and is answered with what was expected.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from serl.agent import prompts
 from serl.agent.chat import ChatFraming
-from serl.agent.grammar import Kind, parse, token_span
-from serl.agent.observation import clean, render_observation, wrap
+from serl.agent.dialects import DIALECTS, Dialect, Kind
+from serl.agent.observation import bodies, clean, reminder, shortest
+from serl.agent.spans import token_mask
 from serl.agent.token_bytes import TokenBytes
-from serl.agent.trajectory import Trajectory, Turn
+from serl.agent.trajectory import Trajectory, Turn, place, place_events
 from serl.config import AgentConfig
 from serl.data.example import Example
 from serl.sql.outcome import Outcome
+
+MALFORMED = "malformed"  # what an action without SQL is answered with, and why
+NO_MEMORY = "there is no memory in this conversation"
+_STOPS = {"turns": "max_turns", "room": "length"}  # the end of an episode whose last chance was missed, by what ran out
 
 
 @dataclass(frozen=True)
@@ -33,20 +41,33 @@ class Environment:
 
     @classmethod
     def build(cls, tokenizer, config: AgentConfig, max_length: int) -> "Environment":
-        return cls(tokenizer, ChatFraming.derive(tokenizer), TokenBytes(tokenizer), config, max_length)
+        token_bytes = TokenBytes(tokenizer)
+        framing = ChatFraming.derive(tokenizer, token_bytes, DIALECTS[config.dialect], config.prefill,
+                                     answered=config.max_turns > 1 or config.force_final)
+        return cls(tokenizer, framing, token_bytes, config, max_length)
+
+    @property
+    def dialect(self) -> Dialect:
+        """The language of actions and observations: what parses, writes, and says where an action is complete."""
+        return self.framing.dialect
 
     def count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text, add_special_tokens=False))
 
     @property
+    def reserve(self) -> int:
+        """Tokens that are kept for a forced final answer and the observation before it; 0 where there is none."""
+        config = self.config
+        return (self.framing.around + config.observation_tokens + config.max_new_tokens) if config.force_final else 0
+
+    @property
     def longest_prompt(self) -> int:
-        """Tokens that a prompt may have, so that one action fits behind it."""
-        return self.max_length - self.config.max_new_tokens
+        """Tokens that a prompt may have, so that one action fits behind it, and a forced one behind that."""
+        return self.max_length - self.config.max_new_tokens - self.reserve
 
     def prompt_ids(self, example: Example, schema: str) -> list[int]:
         """Prompt tokens of a question."""
-        return self.framing.prompt_ids(
-            prompts.messages(example, schema, self.config.prompt, self.config.max_turns))
+        return self.framing.prompt_ids(prompts.messages(example, schema, self.config))
 
     def start(self, prompt_ids: list[int]) -> "Episode":
         return Episode(self, prompt_ids)
@@ -57,8 +78,9 @@ class Episode:
 
     def __init__(self, env: Environment, prompt_ids: list[int]) -> None:
         self.env = env
-        self.trajectory = Trajectory()
+        self.trajectory = Trajectory(dialect=env.dialect)
         self.trajectory.append_context(prompt_ids)
+        self._ran_out = ""  # turns | room, once the next action is the last chance
 
     @property
     def done(self) -> bool:
@@ -66,21 +88,21 @@ class Episode:
 
     @property
     def turns_left(self) -> int:
-        return self.env.config.max_turns - len(self.trajectory.turns)
+        """Turns that remain, without the forced final one."""
+        return max(0, self.env.config.max_turns - len(self.trajectory.turns))
 
     def act(self, ids: list[int], logprobs: list[float]) -> str | None:
         """Append a sampled action; returns its SQL if the database should run it."""
         state = (0, len(self.trajectory))
         pieces = [self.env.token_bytes.of(index) for index in ids]
-        sampled = b"".join(pieces)
-        parsed = parse(sampled)
-        span = token_span([len(piece) for piece in pieces], parsed.sql_span) if parsed.sql_span else (0, 0)
-        mask = [int(span[0] <= index < span[1]) for index in range(len(ids))]
-        action = self.trajectory.append_sampled(ids, logprobs, mask)
-        sql = (action[0] + span[0], action[0] + span[1]) if span[1] > span[0] else None
+        sampled, lengths = b"".join(pieces), [len(piece) for piece in pieces]
+        parsed = self.env.dialect.parse(sampled)
+        action = self.trajectory.append_sampled(ids, logprobs, token_mask(lengths, parsed.acting))
+        sql = place(parsed.sql_span, lengths, action[0]) if parsed.sql_span else None
         splice_at = self.env.framing.splice_at(state[1], first_turn=not self.trajectory.turns)
-        self.trajectory.turns.append(
-            Turn(state, action, sql, splice_at, parsed, sampled.decode("utf-8", errors="replace")))
+        self.trajectory.turns.append(Turn(state, action, sql, splice_at, parsed,
+                                          sampled.decode("utf-8", errors="replace"),
+                                          events=place_events(parsed, lengths, action[0])))
         return parsed.sql
 
     def observe(self, outcome: Outcome | None) -> None:
@@ -89,23 +111,53 @@ class Episode:
         turn.outcome = outcome
         if turn.parsed.kind is Kind.FINAL:
             self.trajectory.stop = "final"
-        elif self.turns_left == 0:
+        elif self._ran_out:
+            self.trajectory.stop = _STOPS[self._ran_out]
+        elif self.turns_left == 0 and not self.env.config.force_final:
             self.trajectory.stop = "max_turns"
         else:
             self._append_observation(turn, outcome)
 
     def _append_observation(self, turn: Turn, outcome: Outcome | None) -> None:
-        config = self.env.config
-        if outcome is None:
-            text = wrap(f"malformed: {clean(turn.parsed.reason, 200)}", self.turns_left)
-        else:
-            text = render_observation(outcome, self.turns_left, config.observation_rows,
-                                      config.observation_chars, config.observation_tokens,
-                                      self.env.count_tokens)
-        sampled = self.trajectory.token_ids[slice(*turn.action)]
-        ids = self.env.framing.observation_ids(text, sampled)
-        if len(self.trajectory) + len(ids) + config.max_new_tokens > self.env.max_length:
+        env, config = self.env, self.env.config
+        room = env.max_length - len(self.trajectory) - config.max_new_tokens
+        told = (bodies(outcome, config.observation_rows, config.observation_cells, config.observation_chars)
+                if outcome is not None else [_malformed(turn)])
+        if self.turns_left:
+            text_ids = self._choose(told, lambda ids: len(ids) <= config.observation_tokens)
+            if self._append(turn, text_ids, room - env.reserve):
+                return
+            if not config.force_final:
+                self.trajectory.stop = "length"
+                return
+        self._ran_out = "turns" if self.turns_left == 0 else "room"
+        told = [*told, MALFORMED if outcome is None else shortest(outcome)]
+        cap = min(config.observation_tokens, room - env.framing.around)
+        if not self._append(turn, self._choose(told, lambda ids: len(ids) <= cap), room):
             self.trajectory.stop = "length"
-            return
+
+    def _choose(self, told: Sequence[str], fits: Callable[[list[int]], bool]) -> list[int]:
+        """Tokens of the first of these bodies that fits with its frame and reminder, or of the last one."""
+        env = self.env
+        left = reminder(self.turns_left, self._ran_out, env.dialect.solution, env.config.force_final)
+        ids: list[int] = []
+        for body in told:
+            ids = env.framing.encode(env.dialect.observation(f"{body}\n{left}", env.framing.observation_role))
+            if fits(ids):
+                break
+        return ids
+
+    def _append(self, turn: Turn, text_ids: list[int], room: int) -> bool:
+        """Append an observation of at most `room` tokens, its chat framing included; False: it has more."""
+        sampled = self.trajectory.token_ids[slice(*turn.action)]
+        ids = self.env.framing.observation_ids(text_ids, sampled)
+        if len(ids) > room:
+            return False
         turn.observation = self.trajectory.append_context(ids)
-        turn.observation_text = text
+        turn.observation_text = self.env.token_bytes.join(text_ids).decode("utf-8", errors="replace")
+        return True
+
+
+def _malformed(turn: Turn) -> str:
+    reason = NO_MEMORY if turn.parsed.kind is Kind.RECALL else turn.parsed.reason
+    return f"{MALFORMED}: {clean(reason, 200)}"

@@ -6,12 +6,12 @@ Ids, loss mask, action mask and sampler log-probs grow in the same call, so they
 masks are never inferred from text, pad ids or eos ids.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from serl.agent.grammar import Action, Kind
+from serl.agent.dialects import DIALECTS, Action, Dialect, Event, Kind
+from serl.agent.spans import Span, token_span
 from serl.sql.outcome import Outcome, Status
-
-Span = tuple[int, int]
 
 
 @dataclass
@@ -27,6 +27,18 @@ class Turn:
     outcome: Outcome | None = None  # of the action's SQL
     observation: Span | None = None
     observation_text: str | None = None
+    events: tuple[tuple[Event, Span | None], ...] = ()  # of `parsed`, with their tokens; None: it holds no byte
+
+
+def place(span: Span, lengths: Sequence[int], first: int) -> Span | None:
+    """The trajectory's tokens that hold these bytes of an action, whose tokens begin at `first`; None: none does."""
+    start, end = token_span(lengths, span)
+    return (first + start, first + end) if end > start else None
+
+
+def place_events(parsed: Action, lengths: Sequence[int], first: int) -> tuple[tuple[Event, Span | None], ...]:
+    """What an action says, with the tokens that say it; see `place`."""
+    return tuple((event, place(event.span, lengths, first)) for event in parsed.events)
 
 
 @dataclass
@@ -39,6 +51,7 @@ class Trajectory:
     sampler_logprobs: list[float | None] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     stop: str = ""  # final | max_turns | length; empty while running
+    dialect: Dialect = DIALECTS["xml"]  # which its actions are written in
 
     def __len__(self) -> int:
         return len(self.token_ids)

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, fields
 from string import Formatter
 
+from serl.agent.dialects import TAGS
 from serl.errors import InputError
 
 GOLD_LEVELS = ("gold_result", "gold_sql")
@@ -30,7 +31,6 @@ class WordingConfig:
 
 FIELDS = {"answer": "answer", "verdict": "verdict", "diff": "differences", "sibling": "sql", "clauses": "parts",
           "gold_result": "result", "gold_sql": "sql"}
-TAKEN_TAGS = ("think", "sql", "solution", "observation")
 _FORGES = re.compile(r"[<>`\[\]]")  # with what stands in a field, these could make a tag or a chat token
 
 
@@ -45,9 +45,9 @@ def check_level(level: str, allow_gold: bool) -> None:
 
 def check_wording(wording: WordingConfig) -> None:
     """Raises InputError that names the option whose words cannot be used."""
-    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", wording.tag) or wording.tag.lower() in TAKEN_TAGS:
+    if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", wording.tag) or wording.tag.lower() in TAGS:
         raise InputError(f"config: hindsight.wording.tag is {wording.tag!r}; it must be one plain word, and none of "
-                         f"{', '.join(TAKEN_TAGS)}, which the policy uses")
+                         f"{', '.join(TAGS)}, which the policy uses")
     for option in (field.name for field in fields(wording) if field.name != "tag"):
         text, needed = getattr(wording, option), FIELDS[option]
         try:

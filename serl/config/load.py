@@ -14,9 +14,18 @@ from pathlib import Path
 
 import yaml
 
+from serl.agent.dialects import DIALECTS
 from serl.config.hindsight import LEVELS, check_level, check_wording
 from serl.config.options import Config
-from serl.config.rules import check_distillation, check_grounding, check_lora, check_loss, check_teach, check_teacher
+from serl.config.rules import (
+    check_agent,
+    check_distillation,
+    check_grounding,
+    check_lora,
+    check_loss,
+    check_teach,
+    check_teacher,
+)
 from serl.errors import InputError
 from serl.select import SELECTORS
 
@@ -28,6 +37,7 @@ CHOICES = {
     "grounding.mode": ("hybrid", "full", "oracle"),
     "grounding.links": ("values", "reasoning+values"),
     "grounding.style": ("compact", "ddl"),
+    "agent.dialect": tuple(DIALECTS),
     "agent.prompt": ("full", "brief"),
     "reward": ("serl",),
     "hindsight.source": ("teacher_gap", "oracle_diff", "sibling_contrast", "surprisal", "entropy", "parts",
@@ -67,6 +77,7 @@ RANGES = {
     "agent.max_turns": (1, None),
     "agent.max_new_tokens": (1, None),
     "agent.observation_rows": (1, None),
+    "agent.observation_cells": (1, None),
     "agent.observation_chars": (8, None),
     "agent.observation_tokens": (32, None),
     "sql.workers": (1, None),
@@ -172,6 +183,7 @@ def validate(config: Config) -> None:
     check_level(config.hindsight.level, config.hindsight.allow_gold)
     check_wording(config.hindsight.wording)
     check_grounding(config.grounding)
+    check_agent(config.agent)
     check_lora(config.model)
     check_loss(config.train)
     check_distillation(config)

@@ -80,10 +80,18 @@ class GroundingOptions:
 class AgentConfig:
     """The multi-turn environment."""
 
+    dialect: str = "xml"  # xml | fence (one turn) | hermes (tool calls): how actions are written (serl.agent.dialects)
     prompt: str = "full"  # full | brief: wording of the system message
+    # What each of the policy's messages begins with, unsampled: "" (whatever the chat template opens it with) |
+    # "<think>\n" (SQL-R1) | "<think>\n\n</think>\n\n" (what Qwen3's template writes for enable_thinking=False)
+    prefill: str = ""
     max_turns: int = 3  # actions in total; the last must be the solution
+    # One action more, for the solution alone, when turns or length run out. Room for it is kept free, so that prompts
+    # are shorter. Off, as the last turn's observation asks for the solution anyway.
+    force_final: bool = False
     max_new_tokens: int = 256  # sampled tokens per action
     observation_rows: int = 5  # rows of a result that the policy sees
+    observation_cells: int = 200  # cells of a result that the policy sees, in whole rows: a wide one shows fewer
     observation_chars: int = 40  # characters of a cell that the policy sees
     observation_tokens: int = 160  # tokens of an observation; rows are dropped until it fits
 

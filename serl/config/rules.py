@@ -1,9 +1,19 @@
 """Rules between options: combinations that would say nothing, or not what they seem to say, are input errors."""
 
+import re
 from operator import attrgetter
 
+from serl.agent.dialects import CLOSE_THINKING, OPEN_THINKING
 from serl.config.hindsight import CLAUSES
-from serl.config.options import Config, GroundingOptions, HindsightConfig, ModelConfig, TeachConfig, TrainConfig
+from serl.config.options import (
+    AgentConfig,
+    Config,
+    GroundingOptions,
+    HindsightConfig,
+    ModelConfig,
+    TeachConfig,
+    TrainConfig,
+)
 from serl.errors import InputError
 
 # The reductions that a loss is defined by; grpo goes with any.
@@ -17,6 +27,7 @@ NOT_DISTILLED = ("hindsight.source", "hindsight.gap", "hindsight.map", "hindsigh
 # What a teacher may be trained on: levels that show nothing of gold, and the frame alone.
 TAUGHT = ("empty", "exec", "exec+verdict", "exec+sibling", CLAUSES)
 
+_PREFILL = re.compile(rf"({OPEN_THINKING}([^<]*{CLOSE_THINKING})?\s*)?")
 # What is said to a model that names links, and of no use without one.
 CHAT = ("chat_url", "chat_model", "chat_key", "chat_timeout_s", "chat_workers", "chat_budget")
 SERVED = ("chat_model", "chat_key", "chat_timeout_s", "chat_workers")  # of a server, not of the policy
@@ -43,6 +54,16 @@ def check_grounding(grounding: GroundingOptions) -> None:
                                 "unless grounding.links is reasoning+values"))
     if not grounding.chat_timeout_s > 0:
         raise InputError(f"config: grounding.chat_timeout_s is {grounding.chat_timeout_s}; it must be above 0")
+
+
+def check_agent(agent: AgentConfig) -> None:
+    """A dialect without queries has no second turn, and a message can only begin with thinking."""
+    if agent.dialect == "fence" and agent.max_turns != 1:
+        raise InputError(f"config: agent.max_turns is {agent.max_turns}; agent.dialect fence has no queries, so set it "
+                         "to 1")
+    if not _PREFILL.fullmatch(agent.prefill):
+        raise InputError(f"config: agent.prefill is {agent.prefill!r}; it may open thinking, as \"{OPEN_THINKING}\\n\""
+                         f", or hold one whole {OPEN_THINKING}...{CLOSE_THINKING}")
 
 
 def check_lora(model: ModelConfig) -> None:

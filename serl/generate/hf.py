@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from serl.agent.grammar import is_complete
+from serl.agent.dialects import DIALECTS
 from serl.agent.token_bytes import TokenBytes
 from serl.generate.decoding import DecodingRows, Memory
 from serl.generate.interface import Generation, Request, StopReason
@@ -157,7 +157,7 @@ class _Row:
         self.text += piece
         if token in eos_ids:
             self.stop = StopReason.EOS
-        elif piece and is_complete(self.text, len(piece)):
+        elif piece and DIALECTS["xml"].is_complete(self.text, len(piece)):
             self.stop = StopReason.TAG
 
     def generation(self) -> Generation:

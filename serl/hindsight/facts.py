@@ -6,7 +6,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from serl.agent.grammar import Kind
+from serl.agent.dialects import Kind
 from serl.agent.trajectory import Turn
 from serl.hindsight.teacher_only import GoldAnswer, PartAnswers, SiblingSql
 from serl.sql.outcome import Outcome, Status

@@ -9,7 +9,7 @@
 
 import torch
 
-from serl.agent.grammar import Kind
+from serl.agent.dialects import Kind
 from serl.agent.trajectory import Trajectory
 
 

@@ -59,7 +59,7 @@ def token_table(samples: Sequence[Sample], piece: Piece) -> TokenTable:
 
 def _row(sample: Sample, piece: Piece) -> Row:
     trajectory, first = sample.trajectory, sample.first
-    views = [TurnView(turn.action, turn.sql, turn.parsed.sql, turn.parsed.sql_span[0] if turn.parsed.sql_span else 0,
+    views = [TurnView(turn.action, turn.sql, turn.parsed.sql, turn.parsed.offsets,
                       MALFORMED if turn.outcome is None else str(turn.outcome.status),
                       None if hindsight is None else text_of(hindsight.ids, piece))
              for turn, hindsight in zip(trajectory.turns, sample.hindsights, strict=True)]

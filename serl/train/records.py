@@ -27,6 +27,7 @@ def record(sample: Sample, question: Question, step: int, number: int, seed: int
         "step": step, "question_id": example.question_id, "db_id": example.db_id, "sample": number, "seed": seed,
         "question": example.question, "evidence": example.evidence, "gold_sql": example.gold_sql,
         "difficulty": example.difficulty,
+        "dialect": trajectory.dialect.name, "thinking_open": trajectory.dialect.thinking_open,
         "token_ids": trajectory.token_ids,
         "tokens": [text_of([index], piece) for index in trajectory.token_ids],
         "loss_mask": trajectory.loss_mask, "action_mask": trajectory.action_mask,

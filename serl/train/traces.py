@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
+from serl.agent.dialects import Kind
 from serl.agent.env import Environment, Episode
-from serl.agent.grammar import Kind, write
 from serl.config import Config
 from serl.hindsight.context import Hindsight, empty_hindsight, make_hindsight, teacher_input
 from serl.hindsight.facts import Facts
@@ -55,8 +55,8 @@ class TraceWriter:
     def write(self, questions: Sequence[Question], seed: int) -> list[Trace]:
         """At most one trace a question, the same for the same seed; SQL of all of them runs in parallel.
 
-        A question whose trace the policy could not have written (an action above its token cap, or a
-        conversation above the model's length) has none.
+        A question whose trace the policy could not have written (an action above its token cap or beyond its dialect,
+        or a conversation above the model's length) has none.
         """
         randoms = [Random(f"{seed}/{question.example.question_id}") for question in questions]
         wrong = self._wrong_queries(questions, randoms)
@@ -74,7 +74,10 @@ class TraceWriter:
     def _play(self, plan: "_Plan", answers: Sequence[Outcome], random: Random) -> Trace | None:
         episode = self.env.start(list(plan.question.prompt_ids))
         for (kind, sql), outcome in zip(plan.actions, answers):
-            ids = self.encode(write(kind, sql))
+            try:
+                ids = self.encode(self.env.dialect.write(kind, sql))
+            except ValueError:  # it holds what would close it
+                return None
             if episode.done or len(ids) > self.config.agent.max_new_tokens:
                 return None
             episode.act(ids, [0.0] * len(ids))

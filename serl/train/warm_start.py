@@ -103,6 +103,6 @@ def _texts(config: Config) -> Iterator[str]:
     grounder = make_grounder(config)
     for example, grounded in zip(examples, grounder.ground_many(requests_of(examples, config))):
         schema = render_schema(grounded, config.grounding.style)
-        for message in messages(example, schema, config.agent.prompt, config.agent.max_turns):
+        for message in messages(example, schema, config.agent):
             yield message["content"]
         yield example.gold_sql

@@ -6,8 +6,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from serl.agent.dialects import Kind
 from serl.agent.env import Environment
-from serl.agent.grammar import Kind, write
 from serl.config import AgentConfig
 from serl.data.example import Example
 from serl.sql.outcome import Outcome, Status
@@ -32,7 +32,12 @@ def start(env: Environment):
 
 
 def act(episode, text: str) -> str | None:
-    ids = encode(text)
+    return act_in(episode.env, episode, text)
+
+
+def act_in(env: Environment, episode, text: str) -> str | None:
+    """Let the policy say `text`; returns the SQL that the database should run."""
+    ids = env.tokenizer.encode(text, add_special_tokens=False)
     return episode.act(ids, [-0.5] * len(ids))
 
 
@@ -137,9 +142,9 @@ def test_random_conversations_keep_ids_text_and_masks_together(queries, final):
     env = environment(max_turns=4)
     episode = start(env)
     for thinking, sql in queries:
-        act(episode, write(Kind.SQL, sql, thinking))
+        act(episode, env.dialect.write(Kind.SQL, sql, thinking))
         episode.observe(ROWS)
-    act(episode, write(Kind.FINAL, final))
+    act(episode, env.dialect.write(Kind.FINAL, final))
     episode.observe(ROWS)
     trajectory = episode.trajectory
     for turn in trajectory.turns:

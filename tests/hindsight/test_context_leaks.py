@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from serl.agent import prompts
+from serl.config import AgentConfig
 from serl.config.hindsight import GOLD_LEVELS, LEVELS
 from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
 from serl.hindsight.facts import facts_of, know
@@ -28,12 +29,13 @@ OPEN = [level for level in LEVELS if level not in GOLD_LEVELS]
 @pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: type(secret).__name__)
 def test_the_prompt_builder_and_the_rollout_do_not_accept_it(secret):
     with pytest.raises(TypeError, match="for the teacher only"):
-        prompts.messages(EXAMPLE, secret, "brief", 3)
+        prompts.messages(EXAMPLE, secret, AgentConfig())
     with pytest.raises(TypeError, match="for the teacher only"):
-        prompts.messages(replace(EXAMPLE, evidence=secret), "", "brief", 3)
+        prompts.messages(replace(EXAMPLE, evidence=secret), "", AgentConfig())
     for attempt in (lambda: ENV.prompt_ids(EXAMPLE, secret), lambda: ENV.count_tokens(secret),
                     lambda: ENV.start(secret), lambda: ENV.start([]).trajectory.append_context(secret),
                     lambda: ENV.start([]).act(secret, []), lambda: ENV.framing.observation_ids(secret, []),
+                    lambda: ENV.framing.encode(secret),
                     lambda: str(secret), lambda: f"{secret:>9}", lambda: "" + secret, lambda: list(secret)):
         with pytest.raises((TypeError, ValueError, AttributeError)):
             attempt()

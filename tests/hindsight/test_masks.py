@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from serl.agent.grammar import Action, Kind
+from serl.agent.dialects import Action, Kind
 from serl.hindsight.masks import scope_mask
 from tests.train.made import made_trajectory
 

@@ -1,6 +1,6 @@
 """A trajectory made by hand: a prompt, a query with its answer, a solution; ids are arbitrary."""
 
-from serl.agent.grammar import Action, Kind
+from serl.agent.dialects import Action, Kind
 from serl.agent.trajectory import Trajectory, Turn
 from serl.sql.outcome import Outcome, Status
 

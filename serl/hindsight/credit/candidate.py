@@ -1,6 +1,7 @@
 """A trajectory's final SQL and its tokens: what the credit sources that read SQL look at, and where its spans lie.
 
-The final action's bytes are parsed, never a decoded text.
+Spans are of the final action's bytes, never of a decoded text. A solution is written as it is in every dialect, so that
+its characters and bytes run side by side.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from serl.agent.grammar import Kind, parse, token_span
+from serl.agent.spans import token_span
 from serl.agent.trajectory import Trajectory
 from serl.hindsight.credit.difference import Difference
 from serl.hindsight.credit.tokens import Span, byte_offsets, token_at, tokens_of
@@ -54,14 +55,13 @@ class Marks:
 
 def candidate_of(trajectory: Trajectory, piece: Piece, correct: bool) -> Candidate:
     """A sampled trajectory as a candidate."""
-    action = trajectory.turns[-1].action if trajectory.turns else (0, 0)
     base = Candidate(len(trajectory), correct)
-    pieces = [piece(index) for index in trajectory.token_ids[slice(*action)]]
-    parsed = parse(b"".join(pieces))
-    if parsed.kind is not Kind.FINAL or parsed.sql_span is None:
+    if trajectory.final_sql is None:
         return base
+    action, parsed = trajectory.turns[-1].action, trajectory.turns[-1].parsed
+    pieces = [piece(index) for index in trajectory.token_ids[slice(*action)]]
     lengths = [len(each) for each in pieces]
-    start, end = token_span(lengths, parsed.sql_span)
+    start, end = token_span(lengths, parsed.sql_span or (0, 0))
     if start == end:
         return base
     closer = action[0] + end if end < len(pieces) else None

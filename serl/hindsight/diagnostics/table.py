@@ -7,15 +7,16 @@ them (`of_records`); both give the same numbers, to the six digits that a record
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 
-from serl.agent.grammar import parse
-from serl.agent.trajectory import Span
+from serl.agent.dialects import of_record
+from serl.agent.spans import Span
 from serl.errors import InputError
-from serl.hindsight.diagnostics.lexemes import TokenKind, lexemes, lexemes_of_tokens
+from serl.hindsight.credit.tokens import byte_offsets
+from serl.hindsight.diagnostics.lexemes import Lexeme, TokenKind, lexemes, lexemes_of_tokens
 from serl.hindsight.diagnostics.shown import tokens_shown
 from serl.ragged import pad
 from serl.sql.outcome import Status
@@ -35,7 +36,7 @@ class TurnView:
     action: Span
     sql: Span | None
     text: str | None  # the SQL
-    text_at: int  # bytes of the action before it
+    offsets: Sequence[int]  # the bytes of the action at which its characters begin, and where the last one ends
     status: str
     shown: str | None  # the hindsight text; None: the turn had none
 
@@ -103,8 +104,8 @@ def labelled(ids: Sequence[int], turns: Sequence[TurnView], first: int, piece: P
         words = [None] * (end - start)
         if turn.sql is not None and turn.text is not None:
             inside = slice(turn.sql[0] - start, turn.sql[1] - start)
-            offset = turn.text_at - sum(map(len, pieces[:inside.start]))
-            words[inside] = lexemes_of_tokens(list(map(len, pieces[inside])), lexemes(turn.text), offset)
+            before = sum(map(len, pieces[:inside.start]))
+            words[inside] = lexemes_of_tokens(list(map(len, pieces[inside])), placed(turn.text, turn.offsets), -before)
         status_T[start:end] = [STATUSES.index(turn.status)] * (end - start)
         turn_T[start:end] = [number] * (end - start)
         kind_T[start:end] = [int(TokenKind.OTHER if word is None else word.kind) for word in words]
@@ -112,6 +113,12 @@ def labelled(ids: Sequence[int], turns: Sequence[TurnView], first: int, piece: P
             shown_T[start:end] = tokens_shown(pieces, words, turn.shown)
     return {"status_T": status_T[first:], "turn_T": turn_T[first:], "kind_T": kind_T[first:],
             "shown_T": shown_T[first:]}
+
+
+def placed(sql: str, offsets: Sequence[int]) -> list[Lexeme]:
+    """The words of `sql` with the bytes of the action that spell them."""
+    at = dict(zip(byte_offsets(sql), offsets, strict=True))
+    return [replace(word, start=at[word.start], end=at[word.end]) for word in lexemes(sql)]
 
 
 def text_of(ids: Iterable[int], piece: Piece) -> str:
@@ -132,16 +139,14 @@ def _row(record: Mapping[str, Any], piece: Piece) -> Row:
     name = f"step {record['step']}, question {record['question_id']}, sample {record['sample']}"
     if "gaps" not in record:
         raise InputError(f"{name}: the record holds no gaps; an older version wrote it, so train anew")
-    ids, turns = record["token_ids"], []
+    ids, turns, dialect = record["token_ids"], [], of_record(record)
     for turn in record["turns"]:
         start, end = turn["action"]
-        parsed = parse(b"".join(map(piece, ids[start:end])))
+        parsed = dialect.parse(b"".join(map(piece, ids[start:end])))
         if parsed.sql != turn["sql_text"]:
             raise InputError(f"{name}: its tokens do not say its SQL; give the tokenizer of the run's own checkpoint")
         status = MALFORMED if turn["outcome"] is None else turn["outcome"]["status"]
-        text_at = parsed.sql_span[0] if parsed.sql_span else 0
-        turns.append(TurnView((start, end), turn["sql"], parsed.sql, text_at, status,
-                              turn["hindsight_text"]))
+        turns.append(TurnView((start, end), turn["sql"], parsed.sql, parsed.offsets, status, turn["hindsight_text"]))
     first = turns[0].action[0]
     tail = slice(first, None)
     return Row(record["advantage"], record["loss_mask"][tail], record["action_mask"][tail],

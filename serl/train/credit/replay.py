@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from serl.agent.grammar import parse
-from serl.agent.trajectory import Trajectory, Turn
+from serl.agent.dialects import Dialect, of_record
+from serl.agent.trajectory import Trajectory, Turn, place_events
 from serl.config import Config
 from serl.errors import InputError
 from serl.hindsight.credit.candidate import Piece
@@ -64,10 +64,10 @@ def sample_of(record: Mapping[str, Any], piece: Piece) -> Sample:
     Results hold the rows that records keep (`serl.train.records`). Raises InputError where `piece` is of another
     tokenizer than the run's.
     """
-    ids = record["token_ids"]
-    turns = [_turn(turn, ids, piece) for turn in record["turns"]]
+    ids, dialect = record["token_ids"], of_record(record)
+    turns = [_turn(turn, ids, piece, dialect) for turn in record["turns"]]
     trajectory = Trajectory(ids, record["loss_mask"], record["action_mask"], record["sampler_logprobs"], turns,
-                            record["stop"])
+                            record["stop"], dialect)
     if trajectory.final_sql != record["final_sql"]:
         raise InputError(f"step {record['step']}, question {record['question_id']}, sample {record['sample']}: its "
                          "tokens do not say its final_sql; give a checkpoint with the run's own tokenizer")
@@ -84,10 +84,12 @@ def group_of(records: Iterable[Mapping[str, Any]], piece: Piece) -> list[Sample]
     return [sample_of(record, piece) for record in records]
 
 
-def _turn(turn: Mapping[str, Any], ids: Sequence[int], piece: Piece) -> Turn:
+def _turn(turn: Mapping[str, Any], ids: Sequence[int], piece: Piece, dialect: Dialect) -> Turn:
     action = tuple(turn["action"])
-    sampled = b"".join(piece(index) for index in ids[slice(*action)])
+    pieces = [piece(index) for index in ids[slice(*action)]]
+    parsed = dialect.parse(b"".join(pieces))
     outcome = None if turn["outcome"] is None else Outcome.from_json(turn["outcome"])
-    return Turn(tuple(turn["state"]), action, turn["sql"] and tuple(turn["sql"]), turn["splice_at"], parse(sampled),
-                turn["action_text"], outcome, turn["observation"] and tuple(turn["observation"]),
-                turn["observation_text"])
+    observation = turn["observation"] and tuple(turn["observation"])
+    return Turn(tuple(turn["state"]), action, turn["sql"] and tuple(turn["sql"]), turn["splice_at"], parsed,
+                turn["action_text"], outcome, observation, turn["observation_text"],
+                place_events(parsed, list(map(len, pieces)), action[0]))

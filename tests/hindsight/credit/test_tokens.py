@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from serl.hindsight.credit.candidate import candidate_of, marks
 from serl.hindsight.credit.difference import Difference, compare
 from serl.hindsight.credit.tokens import byte_offsets, token_at, tokens_of
+from tests.agent.test_env import act, environment, start
 from tests.hindsight.credit.played import PIECE, played, text_of
 
 
@@ -54,9 +55,10 @@ def test_what_is_missing_at_the_end_is_blamed_on_the_closing_tag():
 
 
 def test_a_solution_that_was_cut_off_is_none():
-    trajectory = played("SELECT name FROM city")
-    trajectory.turns[-1].action = (trajectory.turns[-1].action[0], trajectory.turns[-1].action[1] - 1)
-    assert candidate_of(trajectory, PIECE, correct=False).sql is None
+    episode = start(environment())
+    act(episode, "<solution>SELECT name FROM city")
+    episode.observe(None)
+    assert candidate_of(episode.trajectory, PIECE, correct=False).sql is None
 
 
 @pytest.mark.parametrize("sql", ["SELECT  name\n FROM city ", " SELECT 'ü' || name FROM city;"])
@@ -64,6 +66,6 @@ def test_every_character_of_the_sql_has_its_token(sql: str):
     trajectory = played(sql)
     candidate = candidate_of(trajectory, PIECE, correct=False)
     assert candidate.sql == sql
-    for start in range(len(sql)):
-        found = marks(candidate, Difference(((start, start + 1),), (), (), 1.0))
-        assert sql[start].encode() in b"".join(PIECE(trajectory.token_ids[token]) for token in sorted(found.wrong))
+    for place in range(len(sql)):
+        found = marks(candidate, Difference(((place, place + 1),), (), (), 1.0))
+        assert sql[place].encode() in b"".join(PIECE(trajectory.token_ids[token]) for token in sorted(found.wrong))
