@@ -18,7 +18,7 @@ from serl.agent.env import Environment
 from serl.config.options import GroundingOptions
 from serl.data.example import Example
 from serl.errors import InputError
-from serl.generate.interface import Generator, Request, StopReason
+from serl.generate.interface import Generator, Request, StopReason, generate
 
 NEW_TOKENS = 256  # of an answer: some twenty names
 WORDS_TOKENS = 512  # of a prompt besides the schema: the instructions take some 250
@@ -36,7 +36,7 @@ class PolicyChat:
         if len(ids) + NEW_TOKENS > self.env.max_length:
             raise ChatError(f"the prompt of {len(ids)} tokens leaves no room for an answer in model.max_length "
                             f"{self.env.max_length}")
-        (generation,) = self.generator.generate([Request(ids, None)], NEW_TOKENS, 1.0)
+        (generation,) = generate(self.generator, [Request(ids, None)], NEW_TOKENS, 1.0)
         sampled = generation.ids[:-1] if generation.stop is StopReason.EOS else generation.ids
         return b"".join(self.env.token_bytes.of(index) for index in sampled).decode("utf-8", "replace")
 

@@ -64,6 +64,18 @@ class Snapshot:
         snapshot._own = set(model.state_dict())
         return snapshot
 
+    def blend(self, policy, keep: float = 0.0) -> None:
+        """Move to the policy's present weights, but for a share `keep` of its own."""
+        import torch
+
+        with torch.no_grad():
+            # parameters(), not state_dict(): it names a tied embedding once, so that it moves once.
+            for own, value in zip(self.model.parameters(), policy.parameters()):
+                if own is not value:
+                    own.lerp_(value.to(own), 1.0 - keep) if keep else own.copy_(value)
+            for own, value in zip(self.model.buffers(), policy.buffers()):
+                own.copy_(value)
+
     def state_dict(self) -> dict:
         """What it does not share, for a checkpoint."""
         return {name: value for name, value in self.model.state_dict().items() if name in self._own}

@@ -31,9 +31,9 @@ class Workbench:
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)
 
-    def generator(self, batch_size: int) -> HFGenerator:
-        """A sampler of the current weights."""
-        return make_generator(self.config, self.model, self.tokenizer, self.env, batch_size)
+    def generator(self, batch_size: int, model=None) -> HFGenerator:
+        """A sampler of the current weights, or of those of another model of the same kind."""
+        return make_generator(self.config, model or self.model, self.tokenizer, self.env, batch_size)
 
     def reference(self) -> models.Snapshot:
         """The policy that a run starts from, for the KL term: the model as it is now, with a new adapter off."""
@@ -74,6 +74,10 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
     """A workbench around a model that is loaded already."""
     if config.model.shared_prefix and not can_share(model):
         config = replace(config, model=replace(config.model, shared_prefix=False))
+    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    if positions is not None and config.model.max_length > positions:
+        raise InputError(f"config: model.max_length is {config.model.max_length}; model {config.model.path} has only "
+                         f"{positions} positions")
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
     with make_sandbox(config) as sandbox:
         policy = None
@@ -84,5 +88,5 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
 
 def make_generator(config: Config, model, tokenizer, env: Environment, batch_size: int) -> HFGenerator:
     """A sampler of a model's current weights."""
-    return HFGenerator(model, env.token_bytes, models.eos_ids(model, tokenizer), config.seed, batch_size,
-                       config.model.shared_prefix)
+    return HFGenerator(model, env.token_bytes, models.eos_ids(model, tokenizer), env.dialect.is_complete, config.seed,
+                       batch_size, config.model.shared_prefix)

@@ -63,7 +63,7 @@ def tiny_model(vocabulary: int, seed: int = 0, dtype: torch.dtype = torch.float3
 
     torch.manual_seed(seed)
     config = Qwen3Config(vocab_size=vocabulary, hidden_size=32, intermediate_size=48, num_hidden_layers=2,
-                         num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=512,
+                         num_attention_heads=4, num_key_value_heads=2, head_dim=8, max_position_embeddings=4096,
                          tie_word_embeddings=tied, bos_token_id=None, eos_token_id=2, pad_token_id=0,
                          initializer_range=0.2)
     return Qwen3ForCausalLM(config).to(dtype).eval()

@@ -94,12 +94,16 @@ class Sampler:
     """A generator whose policy always says one thing."""
 
     def __init__(self, ids, stop):
-        self.ids, self.stop, self.asked = ids, stop, []
+        self.ids, self.stop, self.asked, self.pending = ids, stop, [], []
 
-    def generate(self, requests, max_new_tokens, temperature):
-        self.asked += [list(request.ids) for request in requests]
-        assert all(request.stream is None for request in requests), "greedy"
-        return [Generation(self.ids, [0.0] * len(self.ids), self.stop) for _ in requests]
+    def submit(self, key, request, max_new_tokens, temperature):
+        assert request.stream is None, "greedy"
+        self.asked.append(list(request.ids))
+        self.pending.append(key)
+
+    def poll(self, block=True):
+        pending, self.pending = self.pending, []
+        return [(key, Generation(self.ids, [0.0] * len(self.ids), self.stop)) for key in pending]
 
 
 def test_the_policys_answer_is_its_text_without_the_end_token(folder):

@@ -3,10 +3,12 @@
 import json
 import sqlite3
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from serl.config import load_config
+from serl.errors import InputError
 from serl.task import question_order, training_part
 from serl.workbench import workbench_of
 from tests.models import tiny_model, tiny_tokenizer
@@ -79,3 +81,10 @@ def test_warm_start_and_rl_share_no_question_and_miss_none():
     assert (len(low), len(high)) == (40, 10)
     assert not low & high and low | high == set(range(50))
     assert low != set(range(40)), "the parts are shuffled, since a file may be sorted by database"
+
+
+def test_a_length_beyond_the_models_positions_is_refused(bench):
+    config = replace(bench.config, model=replace(bench.config.model, max_length=4097))
+    with (pytest.raises(InputError, match="max_length is 4097; model embedded has only 4096 positions"),
+          workbench_of(config, bench.model, bench.tokenizer)):
+        pass

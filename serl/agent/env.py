@@ -3,6 +3,7 @@
     episode = env.start(env.prompt_ids(example, schema))    prompt tokens
     sql = episode.act(ids, logprobs)                        parse the sampled action; SQL to run, or None
     episode.observe(outcome)                                append the database's answer, or finish
+    episode.expire(outcome)                                 its time is over
 
 An episode ends with a solution, when its turns are used up, or when the next action would not fit the
 model's length. With `agent.force_final` the policy gets one last chance for a solution in the latter two cases: an
@@ -19,7 +20,7 @@ from serl.agent.dialects import DIALECTS, Dialect, Kind
 from serl.agent.observation import bodies, clean, reminder, shortest
 from serl.agent.spans import token_mask
 from serl.agent.token_bytes import TokenBytes
-from serl.agent.trajectory import Trajectory, Turn, place, place_events
+from serl.agent.trajectory import DEADLINE, Trajectory, Turn, place, place_events
 from serl.config import AgentConfig
 from serl.data.example import Example
 from serl.sql.outcome import Outcome
@@ -117,6 +118,12 @@ class Episode:
             self.trajectory.stop = "max_turns"
         else:
             self._append_observation(turn, outcome)
+
+    def expire(self, outcome: Outcome | None) -> None:
+        """End the episode at its deadline; `outcome` is that of a query that was still under way, if any was."""
+        if outcome is not None:
+            self.trajectory.turns[-1].outcome = outcome
+        self.trajectory.stop = DEADLINE
 
     def _append_observation(self, turn: Turn, outcome: Outcome | None) -> None:
         env, config = self.env, self.env.config

@@ -1,18 +1,28 @@
-"""Rollouts: many episodes at once, generation and SQL in turns.
+"""Rollouts: many episodes at once, and no barrier between their turns.
 
-Each round samples one action for every running episode, runs their SQL in parallel in the sandbox, and
-appends the answers. The order of the jobs does not influence any of them (see `serl.generate.hf`).
+While the generator decodes, the sandbox runs the SQL of other trajectories; an observation that is ready goes back in
+as the next request. Trajectory i draws from its own random streams, so who ends first does not influence any of them.
+
+What batches are made of does change the last bits of float sums (see `serl.generate.hf`). So that a run repeats bit for
+bit all the same, an answer is due one poll of the generator after it was asked for, and waited for if it is not there:
+the order of events does not depend on how fast the machine is. A query that is still not done after `patience_s` is
+not waited for, nor is that database again: its trajectory comes back when it does.
 """
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
-from serl.agent.env import Environment
+from serl.agent.env import Environment, Episode
 from serl.agent.trajectory import Trajectory
 from serl.data.example import Example
-from serl.generate.interface import Generator, Request
-from serl.sql.sandbox import Sandbox
+from serl.generate.interface import Generation, Generator, Request
+from serl.sql.outcome import Outcome, Status
+from serl.sql.sandbox import Query, Sandbox
 
 
 @dataclass(frozen=True)
@@ -26,39 +36,138 @@ class Job:
 
 @dataclass(frozen=True)
 class RolloutResult:
-    """Trajectories in the order of the jobs, and where the wall-clock time went, in seconds."""
+    """Trajectories in the order of the jobs, and where the time went, in seconds."""
 
     trajectories: list[Trajectory]
-    generate_seconds: float
-    sql_seconds: float
+    generate_seconds: float  # in the generator
+    sql_wait_seconds: float  # in which nothing was done but wait for SQL
+    sql_seconds: float  # that the database worked, most of it meanwhile
 
 
 def rollout(env: Environment, generator: Generator, sandbox: Sandbox, jobs: Sequence[Job], temperature: float,
-            progress: Callable[[int], None] = lambda finished: None) -> RolloutResult:
-    """Run every job to its end. `progress` is told how many episodes have just finished."""
-    episodes = [env.start(list(job.prompt_ids)) for job in jobs]
-    running = list(range(len(jobs)))
-    generate_seconds = sql_seconds = 0.0
-    while running:
-        requests = []
-        for index in running:
-            stream, turn = jobs[index].stream, len(episodes[index].trajectory.turns)
-            requests.append(Request(episodes[index].trajectory.token_ids,
-                                    None if stream is None else (*stream, turn), len(jobs[index].prompt_ids)))
-        start = time.perf_counter()
-        generations = generator.generate(requests, env.config.max_new_tokens, temperature)
-        generate_seconds += time.perf_counter() - start
+            progress: Callable[[int], None] = lambda finished: None, at_once: int | None = None,
+            deadline_s: float | None = None, patience_s: float = 1.0) -> RolloutResult:
+    """Run every job to its end. `progress` is told how many episodes have just finished.
 
-        queries = [(index, episodes[index].act(generation.ids, generation.logprobs))
-                   for index, generation in zip(running, generations)]
+    At most `at_once` episodes are under way (None: all); one that takes longer than `deadline_s` ends with stop
+    `deadline`, and counts as a failure of ours.
+    """
+    running = _Rollout(env, generator, sandbox, jobs, temperature, progress, at_once or len(jobs), deadline_s,
+                       patience_s)
+    try:
+        return running.run()
+    finally:
+        running.close()
+
+
+class _Rollout:
+    """A rollout under way. A trajectory, named by the place of its job, is with the generator or with the database."""
+
+    def __init__(self, env: Environment, generator: Generator, sandbox: Sandbox, jobs: Sequence[Job],
+                 temperature: float, progress: Callable[[int], None], at_once: int, deadline_s: float | None,
+                 patience_s: float) -> None:
+        self.env, self.generator, self.sandbox, self.jobs, self.temperature = env, generator, sandbox, jobs, temperature
+        self.progress, self.at_once, self.deadline_s, self.patience_s = progress, at_once, deadline_s, patience_s
+        self.episodes: list[Episode] = []
+        self.deadlines: dict[int, float] = {}  # of the trajectories under way
+        self.sampled: set[int] = set()  # trajectories that the generator has
+        self.queries: dict[int, Query] = {}  # trajectories that wait for the database
+        self.slow: set[Path] = set()  # databases that somebody waited for in vain
+        self.seconds = {"generate": 0.0, "sql_wait": 0.0, "sql": 0.0}
+
+    def run(self) -> RolloutResult:
+        self.start()
+        while self.sampled or self.queries:
+            generations = self.poll()
+            self.await_answers()
+            for index in sorted(index for index, query in self.queries.items() if query.outcome.done()):
+                self.observe(index, self.queries.pop(index).outcome.result())
+            for index, generation in sorted(generations, key=lambda found: found[0]):
+                self.act(index, generation)
+            self.expire()
+            self.start()
+        return RolloutResult([episode.trajectory for episode in self.episodes], self.seconds["generate"],
+                             self.seconds["sql_wait"], self.seconds["sql"])
+
+    def start(self) -> None:
+        """Begin episodes while there is room."""
+        while len(self.episodes) < len(self.jobs) and len(self.deadlines) < self.at_once:
+            index = len(self.episodes)
+            self.episodes.append(self.env.start(list(self.jobs[index].prompt_ids)))
+            self.deadlines[index] = math.inf if self.deadline_s is None else time.monotonic() + self.deadline_s
+            self.request(index)
+
+    def poll(self) -> list[tuple[int, Generation]]:
+        if not self.sampled:
+            return []
+        with self.clock("generate"):
+            return self.generator.poll(block=not self.queries and self.deadline_s is None)
+
+    def request(self, index: int) -> None:
+        """Ask for the next action of a trajectory."""
+        job, trajectory = self.jobs[index], self.episodes[index].trajectory
+        stream = None if job.stream is None else (*job.stream, len(trajectory.turns))
+        request = Request(trajectory.token_ids, stream, len(job.prompt_ids), session=index)
+        self.generator.submit(index, request, self.env.config.max_new_tokens, self.temperature)
+        self.sampled.add(index)
+
+    def act(self, index: int, generation: Generation) -> None:
+        """Take a sampled action; its SQL, if it has any, goes to the database."""
+        self.sampled.remove(index)
+        sql = self.episodes[index].act(generation.ids, generation.logprobs)
+        if sql is None:
+            self.observe(index, None)
+        else:
+            self.queries[index] = self.sandbox.submit(self.jobs[index].example.db_path, sql)
+
+    def observe(self, index: int, outcome: Outcome | None) -> None:
+        """Take the answer to the last action, and go on."""
+        self.seconds["sql"] += 0.0 if outcome is None else outcome.ms / 1000
+        self.episodes[index].observe(outcome)
+        if self.episodes[index].done:
+            self.finish(index)
+        else:
+            self.request(index)
+
+    def await_answers(self) -> None:
+        """Wait for the answers that are due, all that were asked for; for one if there is nothing else to do."""
+        due = {query.outcome: path for index, query in self.queries.items()
+               if (path := self.jobs[index].example.db_path) not in self.slow}
+        with self.clock("sql_wait"):
+            self.slow |= {due[outcome] for outcome in wait(due, self.patience_s).not_done}
+            if self.queries and not self.sampled:
+                next_deadline = min(self.deadlines.values())
+                wait([query.outcome for query in self.queries.values()], return_when=FIRST_COMPLETED,
+                     timeout=None if next_deadline == math.inf else max(0.0, next_deadline - time.monotonic()))
+
+    def expire(self) -> None:
+        """End the trajectories whose time is over."""
+        if self.deadline_s is None:
+            return
+        now = time.monotonic()
+        for index in [index for index, deadline in self.deadlines.items() if deadline < now]:
+            late = Outcome(Status.INFRASTRUCTURE, error=f"the trajectory took more than {self.deadline_s:g} s")
+            self.episodes[index].expire(late if index in self.queries else None)
+            self.finish(index)
+
+    def finish(self, index: int) -> None:
+        """A trajectory is over; what still runs for it is taken back."""
+        del self.deadlines[index]
+        if index in self.sampled:
+            self.sampled.remove(index)
+            self.generator.cancel(index)
+        if index in self.queries:
+            self.queries.pop(index).cancel()
+        self.generator.release(index)
+        self.progress(1)
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever happened."""
+        for index in list(self.deadlines):
+            self.finish(index)
+
+    @contextmanager
+    def clock(self, name: str) -> Iterator[None]:
         start = time.perf_counter()
-        asked = [(index, sql) for index, sql in queries if sql is not None]
-        outcomes = dict(zip((index for index, _ in asked),
-                            sandbox.run_many([(jobs[index].example.db_path, sql) for index, sql in asked])))
-        sql_seconds += time.perf_counter() - start
-        for index in running:
-            episodes[index].observe(outcomes.get(index))
-        still = [index for index in running if not episodes[index].done]
-        progress(len(running) - len(still))
-        running = still
-    return RolloutResult([episode.trajectory for episode in episodes], generate_seconds, sql_seconds)
+        yield
+        self.seconds[name] += time.perf_counter() - start

@@ -13,6 +13,8 @@ from serl.agent.dialects import DIALECTS, Action, Dialect, Event, Kind
 from serl.agent.spans import Span, token_span
 from serl.sql.outcome import Outcome, Status
 
+DEADLINE = "deadline"
+
 
 @dataclass
 class Turn:
@@ -50,7 +52,7 @@ class Trajectory:
     action_mask: list[int] = field(default_factory=list)
     sampler_logprobs: list[float | None] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
-    stop: str = ""  # final | max_turns | length; empty while running
+    stop: str = ""  # final | max_turns | length | deadline; empty while running
     dialect: Dialect = DIALECTS["xml"]  # which its actions are written in
 
     def __len__(self) -> int:
@@ -89,7 +91,8 @@ class Trajectory:
     @property
     def infrastructure_failed(self) -> bool:
         """Whether a failure of ours met any of its turns: then it says nothing of the policy."""
-        return any(turn.outcome is not None and turn.outcome.status is Status.INFRASTRUCTURE for turn in self.turns)
+        return self.stop == DEADLINE or any(
+            turn.outcome is not None and turn.outcome.status is Status.INFRASTRUCTURE for turn in self.turns)
 
     @property
     def loss_tokens(self) -> int:

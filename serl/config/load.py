@@ -23,6 +23,7 @@ from serl.config.rules import (
     check_grounding,
     check_lora,
     check_loss,
+    check_overlap,
     check_teach,
     check_teacher,
 )
@@ -84,6 +85,7 @@ RANGES = {
     "rollout.questions": (1, None),
     "rollout.group_size": (2, None),
     "rollout.batch_size": (1, None),
+    "rollout.overlap": (0, 1),
     "hindsight.lambda0": (0.0, 1.0),
     "hindsight.eps_high": (0.0, None),
     "hindsight.budget": (1, None),
@@ -177,15 +179,18 @@ def validate(config: Config) -> None:
     if config.hindsight.source == "oracle_diff" and not config.hindsight.allow_gold:
         raise InputError("config: hindsight.source oracle_diff gives credit by gold SQL; set hindsight.allow_gold to "
                          "true if that is meant")
-    for dotted in ("rollout.temperature", "eval.temperature"):
-        if not _get(config, dotted) > 0:
+    for dotted in ("rollout.temperature", "eval.temperature", "rollout.deadline_s"):
+        if (value := _get(config, dotted)) is not None and not value > 0:
             raise InputError(f"config: {dotted} is {_get(config, dotted)}; it must be above 0")
+    if not config.rollout.patience_s >= 0:
+        raise InputError(f"config: rollout.patience_s is {config.rollout.patience_s}; it must be 0 or above")
     check_level(config.hindsight.level, config.hindsight.allow_gold)
     check_wording(config.hindsight.wording)
     check_grounding(config.grounding)
     check_agent(config.agent)
     check_lora(config.model)
     check_loss(config.train)
+    check_overlap(config)
     check_distillation(config)
     check_teacher(config.hindsight)
     check_teach(config.teach)

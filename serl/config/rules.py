@@ -93,6 +93,16 @@ def check_loss(train: TrainConfig) -> None:
                          "signs; leave it null")
 
 
+def check_overlap(config: Config) -> None:
+    """Sampling by older weights needs its correction, and a step that knows its questions beforehand."""
+    if config.rollout.overlap and config.train.tis == "off":
+        raise InputError("config: rollout.overlap 1 samples by weights of before the last update, so train.tis must "
+                         "correct for it: token, sequence or mask")
+    if config.rollout.overlap and config.train.refill:
+        raise InputError("config: rollout.overlap 1 does not go with train.refill, which decides by the rewards of a "
+                         "batch what else to sample; set one of them to 0")
+
+
 def check_distillation(config: Config) -> None:
     """The losses that imitate the teacher, without what belongs to advantages."""
     train, default = config.train, Config()

@@ -44,7 +44,8 @@ def evaluate(
         streams = [None] + [(EVAL_STREAM, question.index, sample) for sample in range(n)]
         jobs += [Job(question.example, question.prompt_ids, stream) for stream in streams]
     with tqdm(total=len(jobs), desc=f"evaluate {stage}", unit="answer") as bar:
-        trajectories = rollout(env, generator, sandbox, jobs, options.temperature, bar.update).trajectories
+        trajectories = rollout(env, generator, sandbox, jobs, options.temperature, bar.update,
+                               options.batch_size).trajectories
     rows = [
         _row(question, trajectories[i * (n + 1) : (i + 1) * (n + 1)], unseen)
         for i, question in enumerate(questions)

@@ -1,125 +1,168 @@
-"""Decoding many rows that continue shared prompts, one token at a time: for sampling, without gradients.
+"""Decoding rows that continue shared prompts and come and go: for sampling, without gradients.
 
-A row's queries attend to their prompt's keys and to the row's own; with o and lse the outputs and log-sum-exps of the
-two softmaxes,
+A pass takes the next tokens of all rows as one sequence [1, N]: one of each row that is being decoded, and all that is
+new of the rows that join (an observation, the end of a prompt). Only attention tells them apart: a row's queries attend
+to their prompt's keys and to the row's own; with o and lse the outputs and log-sum-exps of the two softmaxes,
 
     o = o_own + σ(lse_prompt − lse_own) (o_prompt − o_own)
 
-is the softmax over both, exactly. Rows have few queries here and there are many of them: all prompts of a batch take
-part in one product, padded to one length. (For many queries a row, and gradients: `serl.prefix_attention`.)
+is the softmax over both, exactly. (For gradients: `serl.prefix_attention`.)
+
+A session's keys and values are kept between its turns. The rows that are decoded have the first places of the memory,
+so that they are views of it; a row that leaves trades places with the last of them.
 """
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Hashable, Sequence
 
+import numpy as np
 import torch
 
 from serl.backbone import Backbone
-from serl.prefix_attention import attend_part, bias_of
-from serl.shared_prefix import Prompts, attending
+from serl.generate.memory import PromptMemory, RowMemory, Session
+from serl.generate.parts import Decoded, Joining, Pass
+from serl.generate.sampling import Sampling
+
+# New tokens that rows may bring into one pass; a row with more joins alone.
+PASS_TOKENS = 8_192
 
 
-class Memory:
-    """What rows remember of their own tokens while they are decoded: room for `capacity` of them."""
+class SharedDecoder:
+    """The rows that are being decoded, `active`, in the order of their places, and the sessions that are kept."""
 
-    def __init__(self, mask_BS: torch.Tensor, capacity: int) -> None:
-        """`mask_BS`: which of the first S columns hold a token (rows are padded on the left); later ones all do."""
-        self.mask_BC = torch.cat([mask_BS, mask_BS.new_ones(len(mask_BS), capacity - mask_BS.shape[1])], dim=1)
-        self.padded = not bool(mask_BS.all())
-        self.used = 0
-        self.keys: list[torch.Tensor] = []
-        self.values: list[torch.Tensor] = []
+    def __init__(self, model, rows: int) -> None:
+        """At most `rows` sessions have places in memory at a time."""
+        self.backbone, self.rows = Backbone(model), rows
+        self.reset()
 
-    def extend(self, layer: int, key_BKQD: torch.Tensor, value_BKQD: torch.Tensor
-               ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
-        """Keys and values of all tokens so far, [B, K, S, D], and which the new ones may see, [B, Q, S] (None: all)."""
-        batch, heads, queries, width = key_BKQD.shape
-        if layer == len(self.keys):
-            shape = (batch, heads, self.mask_BC.shape[1], width)
-            self.keys.append(key_BKQD.new_empty(shape))
-            self.values.append(value_BKQD.new_empty(shape))
-        end = self.used + queries
-        self.keys[layer][:, :, self.used: end] = key_BKQD
-        self.values[layer][:, :, self.used: end] = value_BKQD
-        mask_BQS = self.mask_BC[:, None, :end] if self.padded or queries > 1 else None
-        if queries > 1:
-            # A padding column sees itself, so that its softmax is defined; nothing sees it.
-            diagonal = torch.eye(queries, end, dtype=torch.bool, device=mask_BQS.device)
-            mask_BQS = (mask_BQS & torch.ones_like(diagonal).tril()) | diagonal
-        return self.keys[layer][:, :, :end], self.values[layer][:, :, :end], mask_BQS
+    def reset(self) -> None:
+        """Forget everything."""
+        self.prompts, self.memory = PromptMemory(self.backbone), RowMemory()
+        self.sessions: dict[Hashable, Session] = {}
+        self.active: list[Sampling] = []
+        self._returning: deque[Sampling] = deque()  # wait, and their sessions have places
+        self._fresh: deque[Sampling] = deque()  # wait for a place
+        self._joining: list[tuple[Sampling, list[int]]] = []  # the last of the active rows, with their new tokens
+        self._decoded: Decoded | None = None  # None: to be made anew, since rows came or went
 
-    def select(self, index: torch.Tensor) -> None:
-        """Keep the rows at `index`."""
-        self.mask_BC = self.mask_BC[index]
-        for tensors in (self.keys, self.values):
-            tensors[:] = [tensor[index] for tensor in tensors]
+    @property
+    def kept(self) -> int:
+        """Sessions whose keys and values are kept."""
+        return self.memory.seated
 
+    def forget_prompts(self) -> None:
+        """Encode prompts anew when they are needed again."""
+        self.prompts.forget()
 
-class DecodingRows:
-    """B rows that continue prompts: row b continues prompt `owner[b]`."""
+    def open(self, sampling: Sampling) -> None:
+        """A request was submitted. ValueError if it does not go on from what its session had."""
+        ids, key = sampling.request.ids, sampling.session
+        session = self.sessions.get(key)
+        if session is None:
+            # The last token of a request is always the row's own: its logits are what is asked for.
+            session = Session(tuple(ids[: min(sampling.request.shared or len(ids), len(ids) - 1)]))
+            if not session.prompt:
+                raise ValueError("a request needs two tokens at least")
+            self.prompts.hold(session.prompt)
+            self.sessions[key] = session
+        if len(ids) <= session.known or [*session.prompt, *session.own] != list(ids[: session.known]):
+            raise ValueError(f"session {key}: a request of {len(ids)} tokens does not go on from the {session.known} "
+                             "that were read before")
+        (self._fresh if session.place is None else self._returning).append(sampling)
 
-    def __init__(self, model, prompts: Sequence[Sequence[int]], owner: Sequence[int], memory: Memory) -> None:
-        self.model, self.memory = model, memory
-        self.keys, self.values, mask_UP = _together(Prompts(Backbone(model), prompts))
-        self.bias_U11P = None if mask_UP is None else bias_of(mask_UP, self.keys[0].dtype)[:, None, None]
-        self.assign(owner)
+    def withdraw(self, sampling: Sampling) -> None:
+        """Forget a request."""
+        for queue in (self._returning, self._fresh):
+            if sampling in queue:
+                queue.remove(sampling)
+        if sampling in self.active:
+            self._joining = [each for each in self._joining if each[0] is not sampling]
+            self.retire([sampling])
 
-    def assign(self, owner: Sequence[int]) -> None:
-        """Say anew which prompts the rows continue (after rows were dropped); prompts without rows are forgotten."""
-        of: dict[int, list[int]] = {}
-        for row, prompt in enumerate(owner):
-            of.setdefault(prompt, []).append(row)
-        group = max(map(len, of.values()))
-        device = self.model.device
-        # Slot (u, g) holds the g-th row of the u-th prompt; short groups are filled up with a row that is dropped.
-        self.slots = torch.tensor([rows + rows[:1] * (group - len(rows)) for rows in of.values()], device=device)
-        place = {row: u * group + g for u, rows in enumerate(of.values()) for g, row in enumerate(rows)}
-        self.places = torch.tensor([place[row] for row in range(len(owner))], device=device)
-        if list(of) != list(range(len(self.keys[0]))):
-            used = torch.tensor(list(of), device=device)
-            for tensors in (self.keys, self.values):
-                tensors[:] = [tensor[used] for tensor in tensors]
-            self.bias_U11P = None if self.bias_U11P is None else self.bias_U11P[used]
-        number = {prompt: unit for unit, prompt in enumerate(of)}
-        self.owner = [number[prompt] for prompt in owner]
+    def release(self, key: Hashable) -> None:
+        """Forget a session."""
+        session = self.sessions.pop(key, None)
+        if session is not None:
+            self.memory.leave(session)
+            self.prompts.drop(session.prompt)
 
-    def logits(self, ids_BQ: torch.Tensor, position_BQ: torch.Tensor, keep: int = 0) -> torch.Tensor:
-        """Logits [B, Q, V] (of the last `keep` columns, if given) after each of the next tokens of the rows."""
-        with attending(Backbone(self.model)):
-            output = self.model(input_ids=ids_BQ, position_ids=position_BQ, use_cache=False, logits_to_keep=keep,
-                                shared_rows=self)
-        self.memory.used += ids_BQ.shape[1]
-        return output.logits
+    def join(self) -> None:
+        """Let requests that wait join the active ones, first those whose sessions have a place, while there is room."""
+        tokens = 0
+        while queue := self._returning or self._fresh:
+            session = self.sessions[queue[0].session]
+            new = list(queue[0].request.ids[session.known:])
+            if tokens and tokens + len(new) > PASS_TOKENS or session.place is None and not self._has_room():
+                break
+            if session.place is None:
+                self.memory.seat(session)
+            self._joining.append((queue.popleft(), new))
+            tokens += len(new)
+        if not self._joining:
+            return
+        sessions = {sampling: self.sessions[sampling.session] for sampling, _ in self._joining}
+        self.prompts.encode([session.prompt for session in sessions.values()])
+        # Rows with one token go with those that are decoded; the others of a prompt stand together.
+        self._joining.sort(key=lambda each: (len(each[1]) > 1, self.prompts.place[sessions[each[0]].prompt]))
+        for place, (sampling, _) in enumerate(self._joining, len(self.active)):
+            self.memory.swap(sessions[sampling].place, place)
+        self.active += [sampling for sampling, _ in self._joining]
+        self._decoded = None
 
-    def attend(self, layer: int, query_BHQD: torch.Tensor, key_BKQD: torch.Tensor, value_BKQD: torch.Tensor,
-               scaling: float) -> torch.Tensor:
-        """Attention of new tokens to their prompt and their row, [B, H, Q, D]."""
-        batch, heads, queries, width = query_BHQD.shape
-        shared = key_BKQD.shape[1]
-        key_BKQD, value_BKQD, mask_BQS = self.memory.extend(layer, key_BKQD, value_BKQD)
-        # The heads that share a key head (grouped-query attention) are folded too: [B, K, heads/K · Q, D].
-        query_BKND = (query_BHQD * scaling).reshape(batch, shared, -1, width)
-        bias = None if mask_BQS is None else bias_of(mask_BQS, query_BHQD.dtype)[:, None].repeat(
-            1, 1, heads // shared, 1)
-        own_BKND, own_lse = attend_part(query_BKND, key_BKQD, value_BKQD, bias)
+    def _has_room(self) -> bool:
+        """Whether there is a place for a session.
 
-        units, group = self.slots.shape
-        folded = query_BKND[self.slots.flatten()].unflatten(0, (units, group)).transpose(1, 2).flatten(2, 3)
-        prompt, lse = (found.unflatten(2, (group, -1)).transpose(1, 2).flatten(0, 1)[self.places]
-                       for found in attend_part(folded, self.keys[layer], self.values[layer], self.bias_U11P))
-        merged = own_BKND + torch.sigmoid(lse - own_lse).to(own_BKND.dtype) * (prompt - own_BKND)
-        return merged.view(batch, heads, queries, width)
+        If nothing could go on otherwise, an idle one gives its own away; what it had is read again when it comes back.
+        """
+        if self.memory.seated < self.rows:
+            return True
+        if self.active or self._joining:
+            return False
+        self.memory.leave(next(session for session in self.memory.at if session is not None))
+        return True
 
+    def retire(self, gone: Sequence[Sampling]) -> None:
+        """These are no longer decoded; what was computed for their sessions stays."""
+        gone = set(gone)
+        stay = [sampling for sampling in self.active if sampling not in gone]
+        places = [place for place, sampling in enumerate(self.active) if sampling not in gone]
+        holes = sorted(set(range(len(stay))) - set(places))
+        order = dict(zip(places, stay))
+        for hole, place in zip(holes, (place for place in places if place >= len(stay))):
+            self.memory.swap(hole, place)
+            order[hole] = order.pop(place)
+        self.active = [order[place] for place in range(len(stay))]
+        self._decoded = None
 
-def _together(prompts: Prompts) -> tuple[list[torch.Tensor], list[torch.Tensor], torch.Tensor | None]:
-    """Keys and values of all prompts in one tensor a layer, [U, K, P, D], and which columns hold tokens (None: all)."""
-    longest, order = max(prompts.lengths), [number for batch in prompts.batches for number in batch]
-    back = torch.tensor(sorted(range(len(order)), key=order.__getitem__), device=prompts.backbone.device)
-    out = []
-    for layers in (prompts.keys, prompts.values):
-        for layer, parts in enumerate(layers if order != list(range(len(order))) or len(prompts.batches) > 1 else ()):
-            padded = [torch.nn.functional.pad(part, (0, 0, 0, longest - part.shape[2])) for part in parts]
-            layers[layer] = [torch.cat(padded)[back]]  # in place: the parts of a layer go as soon as it is together
-        out.append([tensors[0] for tensors in layers])
-    length_U = torch.tensor(prompts.lengths, device=back.device)
-    mask_UP = torch.arange(longest, device=back.device) < length_U[:, None]
-    return *out, None if bool(mask_UP.all()) else mask_UP
+    def logits(self) -> torch.Tensor:
+        """Logits [B, V] of the next token of each active row."""
+        joining, self._joining = self._joining, []
+        sessions = [self.sessions[sampling.session] for sampling in self.active]
+        new = [[sampling.ids[-1]] for sampling in self.active[: len(sessions) - len(joining)]]
+        new += [tokens for _, tokens in joining]
+        single = sum(len(tokens) == 1 for tokens in new)
+        self._reserve(sessions, new)
+        if self._decoded is None:
+            self.prompts.settle()
+            self.memory.settle()
+        if self._decoded is None and single:
+            self._decoded = Decoded(self.prompts, [session.prompt for session in sessions[:single]])
+        parts: list[Decoded | Joining] = []
+        if single:
+            self._decoded.set_lengths([len(session.own) for session in sessions[:single]])
+            parts.append(self._decoded)
+        if single < len(new):
+            parts.append(Joining(self.prompts, sessions[single:], new[single:], single))
+            self._decoded = None  # from the next pass on, these rows are among the others
+        hidden_ND = Pass(self.memory.pool, self.prompts.pool, parts, sessions, new).encode(self.backbone)
+        for session, tokens in zip(sessions, new):
+            session.own += tokens
+        last_B = torch.from_numpy(np.cumsum([len(tokens) for tokens in new]) - 1).to(hidden_ND.device)
+        return self.backbone.head(hidden_ND[last_B]).float()
+
+    def _reserve(self, sessions: Sequence[Session], new: Sequence[Sequence[int]]) -> None:
+        need = max(len(session.own) + len(tokens) for session, tokens in zip(sessions, new))
+        if need > self.memory.pool.columns:  # room for what is sampled too, so that this is seldom
+            need += max(sampling.max_new_tokens for sampling in self.active)
+        pool = self.prompts.pool
+        self.memory.pool.reserve(len(self.memory.at), need, (pool.keys, pool.values))

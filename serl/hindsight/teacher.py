@@ -32,19 +32,10 @@ class Teacher:
         mode = self.config.mode
         self.updates_behind = 0 if mode == "live" else self.updates_behind + 1
         if mode == "periodic" and update % self.config.sync_every == 0:
-            self._blend(student, keep=0.0)
+            self._copy.blend(student)
             self.updates_behind = 0
         elif mode == "ema":
-            self._blend(student, keep=self.config.decay)
-
-    @torch.no_grad()
-    def _blend(self, student: torch.nn.Module, keep: float) -> None:
-        # parameters(), not state_dict(): it names a tied embedding once, so that it moves once.
-        for own, value in zip(self.model.parameters(), student.parameters()):
-            if own is not value:
-                own.lerp_(value.to(own), 1.0 - keep) if keep else own.copy_(value)
-        for own, value in zip(self.model.buffers(), student.buffers()):
-            own.copy_(value)
+            self._copy.blend(student, keep=self.config.decay)
 
     def state_dict(self) -> dict:
         """Weights (none for `live`) and the lag, for a checkpoint."""

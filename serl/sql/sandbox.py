@@ -7,8 +7,8 @@ Every statement ends in a typed Outcome within `timeout_s + 2 * grace_s` of reac
 that hangs or dies is replaced, and no statement but its own notices. See worker.py and executors/ for the
 protections.
 
-From a coroutine, `await sandbox.arun(...)`: the event loop stays free, and a cancelled call stops at once,
-whether it still waits for a worker or already has one.
+`sandbox.submit(...)` gives the outcome later. From a coroutine, `await sandbox.arun(...)`: the event loop stays free.
+A cancelled statement stops at once, whether it still waits for a worker or already has one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import contextlib
 import os
 import queue
 import threading
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -31,6 +32,14 @@ from serl.sql.process import WorkerDied, WorkerProcess, WorkerStuck
 __all__ = ["Limits", "Sandbox"]
 
 _Job = tuple[Path | str, str]  # database, SQL
+
+
+@dataclass(frozen=True)
+class Query:
+    """A statement on its way: `outcome` has its result one day; `cancel` ends it, of no effect if it has ended."""
+
+    outcome: Future[Outcome]
+    cancel: Callable[[], None]
 
 
 class Sandbox:
@@ -90,14 +99,19 @@ class Sandbox:
             self._threads.submit(drive).add_done_callback(lambda future: done.put((None, future)))
         return _in_order(waiting, done, len(jobs))
 
-    async def arun(self, database: Path | str, sql: str) -> Outcome:
-        """As run, without blocking the event loop. Cancelled, it gives its worker back or never takes one."""
+    def submit(self, database: Path | str, sql: str) -> Query:
+        """As run, without waiting."""
         self._check_open()
         call = _Call(str(database), sql)
+        return Query(self._threads.submit(self._serve, call), call.cancel)
+
+    async def arun(self, database: Path | str, sql: str) -> Outcome:
+        """As run, without blocking the event loop. Cancelled, it gives its worker back or never takes one."""
+        query = self.submit(database, sql)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._serve, call)
+            return await asyncio.wrap_future(query.outcome)
         finally:
-            call.cancel()  # of no effect on a call that has ended
+            query.cancel()
 
     def pids(self) -> list[int]:
         """Process ids of the workers that are running."""

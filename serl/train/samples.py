@@ -60,7 +60,8 @@ class Sample:
     @property
     def first(self) -> int:
         """Index of the first sampled token: everything before it is the prompt."""
-        return self.trajectory.turns[0].action[0]
+        turns = self.trajectory.turns  # there is none where a deadline came before the first action's end
+        return turns[0].action[0] if turns else len(self.trajectory)
 
     @property
     def tail(self) -> Tail:

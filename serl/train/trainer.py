@@ -11,6 +11,7 @@ were drawn, so that a resumed run repeats exactly what an uninterrupted one woul
 import time
 from collections.abc import Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from tqdm import tqdm
@@ -32,6 +33,7 @@ from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
 from serl.train import checkpoint, states
 from serl.train.advantages import group_advantages
+from serl.train.ahead import Ahead
 from serl.train.credit.evidence import add_evidence
 from serl.train.credit.watch import Watch
 from serl.train.diagnose import choose, contexts_of, diagnose
@@ -62,6 +64,7 @@ class Trainer:
         self.teacher = Teacher(bench.model, hindsight.teacher if self._has_teacher else TeacherConfig(mode="live"),
                                bench.own_teacher)
         self.reference = bench.reference() if options.kl_beta > 0.0 else None
+        self.ahead = Ahead(bench.model) if self.config.rollout.overlap else None
         schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
         self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule)
@@ -100,6 +103,8 @@ class Trainer:
         clock = Clock()
         options = self.config.train
         groups, dropped, rounds = self.gather(step, clock)
+        behind = self.updates - self.ahead.updates if self.ahead is not None else 0
+        self._look_ahead(step + 1, clock)
         questions = [group.question for group in groups]
         batch, discarded = ([sample for group in part for sample in group.samples] for part in (groups, dropped))
         # Token weights play no part where the teacher is imitated: `distill` asks it itself.
@@ -112,7 +117,8 @@ class Trainer:
             with clock("time/parts"):
                 batch = self._add_parts(batch, questions)
         metrics = {"groups/refill_rounds": float(rounds), "groups/discarded": float(len(discarded)),
-                   "hindsight/lambda": lam, "teacher/lag": float(self.teacher.updates_behind),
+                   "hindsight/lambda": lam, "rollout/lag": float(behind),
+                   "teacher/lag": float(self.teacher.updates_behind),
                    "teacher/own_bytes": float(own_bytes(self.teacher.model, self.bench.model))}
         with clock("time/teacher"), peak_memory(self.teacher.model, metrics, "teacher/peak_bytes"):
             batch, skipped = self._add_credit(batch, questions, lam)
@@ -149,11 +155,12 @@ class Trainer:
 
         def ask(count: int) -> list[Group]:
             with clock("time/prepare"):
-                order = question_order(len(self.train_split), self.config.seed, self.asked, count)
-                questions = self.bench.preparer.prepare(self.train_split, order)
+                questions = self.questions(count)
             with clock("time/rollout"):
-                result = self.roll_out(step, questions, self.asked - start)
-            clock.add("time/sql", result.sql_seconds)
+                work = partial(self.roll_out, step, questions, self.asked - start)
+                result = work() if self.ahead is None else self.ahead.result(work)
+            clock.add("time/sql", result.sql_wait_seconds if self.ahead is None else 0.0)
+            clock.add("time/sql_meanwhile", result.sql_seconds)
             self.asked += count
             with clock("time/score"):
                 samples = self.judge(result, questions)
@@ -161,13 +168,30 @@ class Trainer:
 
         return fill(ask, self.config.rollout.questions, self.config.train.refill)
 
-    def roll_out(self, step: int, questions: Sequence[Question], first: int = 0) -> RolloutResult:
+    def questions(self, count: int) -> list[Question]:
+        """The next questions of the run."""
+        order = question_order(len(self.train_split), self.config.seed, self.asked, count)
+        return self.bench.preparer.prepare(self.train_split, order)
+
+    def _look_ahead(self, step: int, clock: "Clock") -> None:
+        """With `rollout.overlap`, begin the rollout of a step by the present weights, if the run has such a step."""
+        if self.ahead is None:
+            return
+        self.ahead.follow(self.bench.model, self.updates)
+        if step < self.config.train.steps:
+            with clock("time/prepare"):
+                questions = self.questions(self.config.rollout.questions)
+            self.ahead.start(partial(self.roll_out, step, questions, 0))
+
+    def roll_out(self, step: int, questions: Sequence[Question], first: int = 0, model=None) -> RolloutResult:
         """Sample a group of trajectories for each question; `first` is the first one's place in the step."""
         # The place in the step, not the question, names the stream: a question may come twice in one step.
         jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, place, number))
                 for place, question in enumerate(questions, first) for number in range(self.config.rollout.group_size)]
-        return rollout(self.bench.env, self.bench.generator(self.config.rollout.batch_size),
-                       self.bench.sandbox, jobs, self.config.rollout.temperature)
+        options = self.config.rollout
+        return rollout(self.bench.env, self.bench.generator(options.batch_size, model), self.bench.sandbox, jobs,
+                       options.temperature, at_once=options.batch_size, deadline_s=options.deadline_s,
+                       patience_s=options.patience_s)
 
     def judge(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
         """Rewards and advantages, group by group."""
@@ -208,7 +232,8 @@ class Trainer:
         """Write a checkpoint of everything that the next step depends on."""
         state = {"next_step": self.next_step, "asked": self.asked, "updates": self.updates,
                  "engine": self.engine.state_dict(), "teacher": self.teacher.state_dict(),
-                 "reference": self.reference.state_dict() if self.reference is not None else None}
+                 "reference": self.reference.state_dict() if self.reference is not None else None,
+                 "ahead": self.ahead.state_dict() if self.ahead is not None else None}
         return checkpoint.save(self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state,
                                self.config.train.keep)
 
@@ -221,6 +246,8 @@ class Trainer:
         self.teacher.load_state_dict(state["teacher"])
         if self.reference is not None:
             self.reference.load_state_dict(state["reference"])
+        if self.ahead is not None:
+            self.ahead.load_state_dict(state.get("ahead"), self.updates)
 
     def _update(self, batch: Sequence[Sample], lam: float) -> tuple[dict[str, float], list[Sample]]:
         if self.distilled:

@@ -6,18 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from serl.agent.token_bytes import TokenBytes
-from serl.generate.hf import HFGenerator, sample
 from serl.generate.interface import Request, StopReason
+from serl.generate.interface import generate as ask
+from serl.generate.sampling import sample
 from serl.train.scoring import Tail, score
-from tests.models import tiny_model, tiny_tokenizer
-
-TOKENIZER = tiny_tokenizer()
-TOKEN_BYTES = TokenBytes(TOKENIZER)
-MODEL = tiny_model(len(TOKENIZER))
-EOS = {TOKENIZER.eos_token_id}
-PROMPTS = [TOKENIZER.encode(text, add_special_tokens=False)
-           for text in ("SELECT name", "how many cities are there in Peru? 12345", "city(id")]
+from tests.generate.conversations import EOS, MODEL, PROMPTS, TOKEN_BYTES, make_generator
 
 
 def requests() -> list[Request]:
@@ -25,8 +18,7 @@ def requests() -> list[Request]:
 
 
 def generate(batch_size: int, chosen=slice(None), seed: int = 0, temperature: float = 1.0, share: bool = True):
-    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, seed, batch_size, share)
-    return generator.generate(requests()[chosen], 24, temperature)
+    return ask(make_generator(batch_size, seed, share), requests()[chosen], 24, temperature)
 
 
 def test_batch_composition_does_not_change_what_is_sampled():
@@ -43,9 +35,8 @@ def test_shared_prompts_and_the_plain_way_sample_the_same():
 
 
 def test_what_requests_are_said_to_share_does_not_change_what_is_sampled():
-    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, 0, 100)
     said = [replace(request, shared=shared) for request, shared in zip(requests(), (1, 2, 0) * 5)]
-    assert [g.ids for g in generator.generate(said, 24, 1.0)] == [g.ids for g in generate(100)]
+    assert [g.ids for g in ask(make_generator(), said, 24, 1.0)] == [g.ids for g in generate(100)]
 
 
 def test_another_seed_gives_other_samples_but_the_same_greedy_ones():
@@ -66,8 +57,7 @@ def test_log_probs_are_those_of_the_trainer(temperature):
 
 def test_sampling_stops_at_an_end_token_at_a_tag_and_at_the_cap():
     by_stop = {}
-    generator = HFGenerator(MODEL, TOKEN_BYTES, EOS, 3, 400)
-    for generation in generator.generate([Request(PROMPTS[0], (0, i)) for i in range(400)], 40, 1.5):
+    for generation in ask(make_generator(400, 3), [Request(PROMPTS[0], (0, i)) for i in range(400)], 40, 1.5):
         by_stop.setdefault(generation.stop, generation)
     assert set(by_stop) == set(StopReason), "400 random samples hold every kind of stop"
     assert by_stop[StopReason.EOS].ids[-1] in EOS

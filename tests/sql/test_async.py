@@ -1,4 +1,4 @@
-"""From a coroutine: the event loop stays free, and a cancelled statement stops."""
+"""Without waiting: the event loop stays free, and a cancelled statement stops."""
 
 import asyncio
 import itertools
@@ -120,6 +120,19 @@ def test_cancel_takes_no_other_statement_with_it(shop: Path) -> None:
         assert [result.rows for result in results[::2]] == [((n,),) for n in range(0, 40, 2)]
         assert all(isinstance(result, asyncio.CancelledError) for result in results[1::2])
         assert len(pool.pids()) == 4
+
+
+def test_submitted_statements_come_back_later_and_cancelling_frees_the_worker(patient: Sandbox, shop: Path) -> None:
+    start = time.monotonic()
+    running, waiting, other = (patient.submit(shop, sql) for sql in (FOREVER, FOREVER, "SELECT 4"))
+    assert not any(query.outcome.done() for query in (running, waiting, other))
+    waiting.cancel()
+    running.cancel()
+    assert other.outcome.result().rows == ((4,),)
+    assert running.outcome.result().status is waiting.outcome.result().status is Status.INFRASTRUCTURE
+    other.cancel()
+    assert patient.run(shop, "SELECT 5").rows == ((5,),)
+    assert time.monotonic() - start < LIMITS.timeout_s / 2
 
 
 def test_timeout_of_the_caller_does_not_disturb_the_next(hasty: Sandbox, shop: Path) -> None:

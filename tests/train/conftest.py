@@ -21,7 +21,7 @@ def small_config(minibird, tmp_path_factory) -> Callable[..., Config]:
     base = {"data.root": minibird, "data.train_from": 0,
             "grounding.cache": caches / "grounding", "grounding.encoder": "none",
             "sql.gold_cache": caches / "gold", "rollout.questions": 5, "rollout.group_size": 4, "train.lr": 1e-4,
-            "agent.max_new_tokens": 64,
+            "agent.max_new_tokens": 64, "rollout.patience_s": 60,  # repeats bit for bit on a machine that is busy, too
             "eval.every": 0, "eval.untrained": 0, "tracking.wandb": "disabled", "seed": 1}
 
     def make(**overrides) -> Config:

@@ -55,7 +55,7 @@ class Played(Trainer):
                     sql = episode.act(ids, [-0.5] * len(ids))
                     episode.observe(sql and self.bench.sandbox.run(question.example.db_path, sql))
                 trajectories.append(episode.trajectory)
-        return RolloutResult(trajectories, 0.0, 0.0)
+        return RolloutResult(trajectories, 0.0, 0.0, 0.0)
 
 
 @contextmanager
