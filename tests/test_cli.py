@@ -9,7 +9,7 @@ import pytest
 
 from serl.cli import main
 from serl.commands.options import parse_overrides
-from serl.errors import InputError
+from serl.errors import InputError, WorkFailed
 
 ROOT = Path(__file__).parents[1]
 RECIPE = str(ROOT / "experiments" / "recipes" / "serl_bird.yaml")
@@ -47,6 +47,15 @@ def test_missing_things_are_one_line_that_says_what_to_do(capsys, tmp_path):
     assert "unknown key" in fails(capsys, "train", "--config", RECIPE, "--train.rate", "1")
     assert "a value is missing" in fails(capsys, "train", "--config", RECIPE, "--train.lr")
     assert "no such folder" in fails(capsys, "eval", "--config", RECIPE, "--checkpoint", str(tmp_path / "model"))
+
+
+def test_work_that_fails_without_a_fault_of_the_input_is_one_line_and_another_exit_code(capsys, monkeypatch):
+    def fail(args):
+        raise WorkFailed("no engine is left; start it again with --resume")
+
+    monkeypatch.setattr("serl.commands.sql.run", fail)
+    assert main(["sql", "--db", "any.sqlite", "SELECT 1"]) == 1
+    assert capsys.readouterr().err == "serl: no engine is left; start it again with --resume\n"
 
 
 def test_a_run_that_exists_is_not_overwritten(capsys, tmp_path):

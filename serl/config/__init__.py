@@ -18,8 +18,9 @@ from serl.config.options import (
     TeacherConfig,
     TrackingConfig,
     TrainConfig,
+    VLLMConfig,
 )
 
 __all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "LoraConfig",
            "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeachConfig", "TeacherConfig", "TrackingConfig",
-           "TrainConfig", "WordingConfig", "load_config", "to_dict", "validate"]
+           "TrainConfig", "VLLMConfig", "WordingConfig", "load_config", "to_dict", "validate"]

@@ -20,6 +20,7 @@ from serl.config.options import Config
 from serl.config.rules import (
     check_agent,
     check_distillation,
+    check_engine,
     check_grounding,
     check_lora,
     check_loss,
@@ -41,6 +42,8 @@ CHOICES = {
     "agent.dialect": tuple(DIALECTS),
     "agent.prompt": ("full", "brief"),
     "reward": ("serl",),
+    "rollout.engine": ("hf", "vllm", "vllm_server"),
+    "rollout.vllm.dtype": (None, "float32", "bfloat16"),
     "hindsight.source": ("teacher_gap", "oracle_diff", "sibling_contrast", "surprisal", "entropy", "parts",
                          "parts_surprisal", "none"),
     "hindsight.level": LEVELS,
@@ -86,6 +89,9 @@ RANGES = {
     "rollout.group_size": (2, None),
     "rollout.batch_size": (1, None),
     "rollout.overlap": (0, 1),
+    "rollout.vllm.servers": (1, None),
+    "rollout.vllm.max_sequences": (1, None),
+    "rollout.vllm.threads": (1, None),
     "hindsight.lambda0": (0.0, 1.0),
     "hindsight.eps_high": (0.0, None),
     "hindsight.budget": (1, None),
@@ -159,7 +165,7 @@ def validate(config: Config) -> None:
     """Check choices, ranges and rules between options; InputError names the option."""
     for dotted, choices in CHOICES.items():
         if (value := _get(config, dotted)) not in choices:
-            raise InputError(f"config: {dotted} is {value!r}; choose one of {', '.join(choices)}")
+            raise InputError(f"config: {dotted} is {value!r}; choose one of {', '.join(map(str, choices))}")
     for dotted, (low, high) in RANGES.items():
         value = _get(config, dotted)
         if value is None:  # optional, and not given
@@ -188,6 +194,7 @@ def validate(config: Config) -> None:
     check_wording(config.hindsight.wording)
     check_grounding(config.grounding)
     check_agent(config.agent)
+    check_engine(config.rollout)
     check_lora(config.model)
     check_loss(config.train)
     check_overlap(config)

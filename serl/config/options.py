@@ -107,8 +107,33 @@ class SqlConfig:
 
 
 @dataclass(frozen=True)
+class VLLMConfig:
+    """Engines of rollout.engine vllm and vllm_server; what they get from elsewhere: model.max_length, the policy."""
+
+    # Servers that run already, as http://host:8000; they are left running. Empty: `servers` are started on this
+    # machine, and stopped at the end. They must be vLLM 0.32 with VLLM_SERVER_DEV_MODE=1, --enable-scale-out
+    # and the arguments in serl.generate.vllm.launch.
+    urls: tuple[str, ...] = ()
+    servers: int = 1
+    dtype: str | None = None  # float32 | bfloat16, of weights, keys and values; null: as model.dtype
+    kv_cache_gib: float = 4.0  # memory for keys and values of an engine
+    max_sequences: int = 256  # decoded at once; more wait
+    eager: bool | None = None  # without compilation and CUDA graphs; null: on a CPU, where compiling takes minutes
+    threads: int | None = None  # of an engine on a CPU; null: as OMP_NUM_THREADS says
+    arguments: tuple[str, ...] = ()  # more of vLLM's own, as ("--tensor-parallel-size", "2")
+    startup_timeout_s: float = 600.0
+    request_timeout_s: float = 600.0  # until a server that says nothing on a request counts as gone
+    # Where weights lie for an engine to read, a new folder in this one; null: the system's. Servers on other machines
+    # need one that they share.
+    folder: str | None = None
+    # Nats by which log-probs of an engine may differ from the trainer's (serl.generate.probe); about 0.2 for bfloat16.
+    tolerance: float = 1e-3
+    sleep: bool = False  # during an update the engine gives its memory on the GPU back (vLLM's sleep mode)
+
+
+@dataclass(frozen=True)
 class RolloutConfig:
-    """What is sampled in one training step."""
+    """What is sampled in one training step, and by what."""
 
     questions: int = 16  # questions a step
     group_size: int = 8  # trajectories a question, N
@@ -124,6 +149,8 @@ class RolloutConfig:
     # 1: sample the next step's batch while this one is learned from, by the weights of before the update; needs
     # train.tis (serl.train.ahead). 0: in turn, each batch by the newest weights.
     overlap: int = 0
+    engine: str = "hf"  # hf (the policy itself) | vllm (in process) | vllm_server: the latter two copy its weights
+    vllm: VLLMConfig = field(default_factory=VLLMConfig)
 
 
 @dataclass(frozen=True)

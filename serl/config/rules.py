@@ -11,6 +11,7 @@ from serl.config.options import (
     GroundingOptions,
     HindsightConfig,
     ModelConfig,
+    RolloutConfig,
     TeachConfig,
     TrainConfig,
 )
@@ -101,6 +102,9 @@ def check_overlap(config: Config) -> None:
     if config.rollout.overlap and config.train.refill:
         raise InputError("config: rollout.overlap 1 does not go with train.refill, which decides by the rewards of a "
                          "batch what else to sample; set one of them to 0")
+    if config.rollout.overlap and config.rollout.engine != "hf":
+        raise InputError(f"config: rollout.overlap 1 samples from a copy of the policy in this process; rollout.engine "
+                         f"{config.rollout.engine} has one set of weights, which the update needs to be in step with")
 
 
 def check_distillation(config: Config) -> None:
@@ -147,3 +151,19 @@ def check_teach(teach: TeachConfig) -> None:
         raise InputError("config: teach.imitation and teach.contrast are both 0, which leaves nothing to learn")
     if not teach.epochs > 0:
         raise InputError(f"config: teach.epochs is {teach.epochs}; it must be above 0")
+
+
+def check_engine(rollout: RolloutConfig) -> None:
+    """Servers only where there are servers, and times and sizes above 0."""
+    vllm = rollout.vllm
+    if vllm.urls and rollout.engine != "vllm_server":
+        raise InputError(f"config: rollout.vllm.urls plays no part in rollout.engine {rollout.engine}; set it to "
+                         "vllm_server, or leave the urls out")
+    for url in vllm.urls:
+        if not url.startswith(("http://", "https://")):
+            raise InputError(f"config: rollout.vllm.urls has {url!r}; it must begin with http:// or https://")
+    if len(set(vllm.urls)) < len(vllm.urls):
+        raise InputError(f"config: rollout.vllm.urls is {list(vllm.urls)}; name each server once")
+    for name in ("kv_cache_gib", "startup_timeout_s", "request_timeout_s", "tolerance"):
+        if not getattr(vllm, name) > 0:
+            raise InputError(f"config: rollout.vllm.{name} is {getattr(vllm, name)}; it must be above 0")

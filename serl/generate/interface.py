@@ -45,7 +45,7 @@ class Generation:
 
 
 class Generator(Protocol):
-    """A policy that can be sampled from."""
+    """A policy that can be sampled from, many requests at a time, each answered as soon as it is done."""
 
     def submit(self, key: Hashable, request: Request, max_new_tokens: int, temperature: float) -> None:
         """Queue a request. ValueError, with both lengths, if its longest continuation would not fit the model."""

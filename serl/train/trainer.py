@@ -105,6 +105,7 @@ class Trainer:
         groups, dropped, rounds = self.gather(step, clock)
         behind = self.updates - self.ahead.updates if self.ahead is not None else 0
         self._look_ahead(step + 1, clock)
+        self.bench.rest()
         questions = [group.question for group in groups]
         batch, discarded = ([sample for group in part for sample in group.samples] for part in (groups, dropped))
         # Token weights play no part where the teacher is imitated: `distill` asks it itself.
@@ -139,6 +140,7 @@ class Trainer:
                 metrics |= loss
                 self.updates += 1
                 self.teacher.after_update(self.bench.model, self.updates)
+        self.bench.weights_changed()
         metrics |= rollout_metrics([*batch, *discarded], self.config.rollout.group_size) | mismatch_metrics(batch)
         metrics |= hindsight_metrics(batch, self.bench.env.token_bytes.of, self.config.hindsight)
         if self.config.hindsight.dump and (lam > 0.0 or self.distilled):
@@ -147,7 +149,7 @@ class Trainer:
         if options.save_trajectories:
             self._record(step, [*batch, *discarded], [*questions, *(group.question for group in dropped)])
         clock.seconds["time/rollout"] -= clock.seconds["time/sql"]
-        return metrics | clock.seconds | {"time/step": clock.total()}
+        return metrics | self.bench.engine_metrics() | clock.seconds | {"time/step": clock.total()}
 
     def gather(self, step: int, clock: "Clock") -> tuple[list[Group], list[Group], int]:
         """The step's groups, those that others were sampled in place of, and the rounds of this (see `fill`)."""

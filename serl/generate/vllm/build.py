@@ -1,0 +1,100 @@
+"""The engines that a config asks for, started when they are first needed and kept until the end of the run."""
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from serl.config import Config
+from serl.generate.vllm.action import StopRule
+from serl.generate.vllm.client import ServerEndpoint
+from serl.generate.vllm.endpoint import Endpoint
+from serl.generate.vllm.generator import VLLMGenerator
+from serl.generate.vllm.inprocess import EngineEndpoint
+from serl.generate.vllm.launch import (
+    check_installed,
+    engine_arguments,
+    environment,
+    server_command,
+    write_model_folder,
+)
+from serl.generate.vllm.server import ServerProcess, free_port
+
+
+class Engines:
+    """A generator that always has the current weights, if `changed` is called whenever they change."""
+
+    def __init__(self, make: Callable[[], VLLMGenerator]) -> None:
+        self._make = make
+        self._generator: VLLMGenerator | None = None
+        self._version, self._loaded = 0, -1
+
+    def changed(self) -> None:
+        """The policy's weights are others than before."""
+        self._version += 1
+
+    def current(self, model) -> VLLMGenerator:
+        """The generator, with the weights of `model`."""
+        self._generator = self._generator or self._make()
+        if self._loaded != self._version:
+            self._generator.load(model, self._version)
+            self._loaded = self._version
+        return self._generator
+
+    def rest(self) -> None:
+        """Let engines that can give their memory back, until `current` is asked for again."""
+        if self._generator is not None:
+            self._generator.rest()
+            self._loaded = -1
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Of the last time that the engines took over weights."""
+        return {} if self._generator is None else self._generator.metrics
+
+    def close(self) -> None:
+        """Stop what was started."""
+        if self._generator is not None:
+            self._generator.close()
+
+
+def make_engines(config: Config, model, tokenizer, rule: StopRule) -> Engines | None:
+    """For `rollout.engine` vllm and vllm_server; None for hf. InputError where vLLM is needed and not installed."""
+    engine, urls = config.rollout.engine, config.rollout.vllm.urls
+    if engine == "hf":
+        return None
+    if engine == "vllm" or not urls:
+        check_installed()
+    if config.rollout.vllm.sleep and model.device.type != "cuda":
+        print("rollout.vllm.sleep has no effect: a CPU has no memory that an engine could give back", file=sys.stderr)
+    return Engines(lambda: _generator(config, model, tokenizer, rule))
+
+
+def _generator(config: Config, model, tokenizer, rule: StopRule) -> VLLMGenerator:
+    options = config.rollout.vllm
+    if not options.urls:
+        print("starting vLLM: a minute or two, longer for a large model", file=sys.stderr)
+    folder = Path(tempfile.mkdtemp(prefix="serl_vllm_", dir=options.folder))
+    dtype = options.dtype or config.model.dtype
+    endpoints = _endpoints(config, folder, dtype, model, tokenizer)
+    return VLLMGenerator(endpoints, rule, config.seed, config.model.max_length, len(tokenizer), dtype,
+                         options.tolerance, folder)
+
+
+def _endpoints(config: Config, folder: Path, dtype: str, model, tokenizer) -> list[Endpoint]:
+    options, gpu = config.rollout.vllm, model.device.type == "cuda"
+    sleeps = options.sleep and gpu
+    if config.rollout.engine == "vllm_server" and options.urls:
+        return [ServerEndpoint(url, options.request_timeout_s, sleeps=sleeps) for url in options.urls]
+    write_model_folder(folder, model, tokenizer)
+    arguments = engine_arguments(folder, options, dtype, config.model.max_length, gpu)
+    added = environment(options, gpu)
+    if config.rollout.engine == "vllm":
+        return [EngineEndpoint(arguments, added, sleeps)]
+    endpoints = []
+    for number in range(options.servers):
+        port = free_port()
+        process = ServerProcess(server_command(arguments, port), added, folder / f"server_{number}.log",
+                                options.startup_timeout_s)
+        endpoints.append(ServerEndpoint(f"http://127.0.0.1:{port}", options.request_timeout_s, process, sleeps))
+    return endpoints
