@@ -9,6 +9,8 @@ import torch
 
 # Options of model configs that change logits after the head: hidden states and head are then not all there is to them.
 _LOGIT_OPTIONS = {"final_logit_softcapping": None, "logit_scale": 1.0, "logits_scaling": 1.0}
+# And those that have some layers see less than all tokens before them: many models say so by the mask alone.
+_WINDOWS = ("sliding_window", "attention_chunk_size")
 
 
 class Backbone:
@@ -42,6 +44,10 @@ class Backbone:
         for name, neutral in _LOGIT_OPTIONS.items():
             if getattr(options, name, neutral) not in (neutral, None):
                 return f"it changes its logits by {name}"
+        kinds = set(getattr(options, "layer_types", None) or ())  # empty: the model has no word for it
+        for name in _WINDOWS:
+            if getattr(options, name, None) and kinds != {"full_attention"}:
+                return f"its attention sees a window of the tokens before it ({name})"
         if getattr(options, "attention_dropout", 0.0) or any(
                 isinstance(module, torch.nn.Dropout) and module.p > 0 for module in self.decoder.modules()):
             return "it has dropout, which would differ from the plain way's"

@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import yaml
 
-from serl.cli import main
-from serl.commands.options import parse_overrides
+from serl.cli import main, parser
+from serl.commands.options import check_same, parse_overrides, run_of
+from serl.config import load_config, to_dict
 from serl.errors import InputError, WorkFailed
 
 ROOT = Path(__file__).parents[1]
@@ -81,6 +84,27 @@ def test_a_missing_bird_root_and_an_unreadable_model_are_named(capsys, tmp_path,
 def test_a_resumed_run_refuses_options_that_would_change_what_it_learns(capsys, tmp_path):
     (tmp_path / "config.yaml").write_text("name: a\n")
     assert "--train.lr: cannot change" in fails(capsys, "train", "--resume", str(tmp_path), "--train.lr", "1")
+
+
+def test_more_steps_are_for_runs_whose_lambda_does_not_go_by_their_number(tmp_path):
+    def differ(old: str, new: str, **hindsight) -> None:
+        folder, config = tmp_path / old, load_config(None, [("train.steps", new), *hindsight.items()])
+        folder.mkdir()
+        (folder / "config.yaml").write_text(yaml.safe_dump(to_dict(replace(config, train=replace(
+            config.train, steps=int(old))))))
+        check_same(folder, config, "choose another name")
+
+    def resumed(steps: str):
+        args = parser().parse_args(["train", "--resume", str(tmp_path / steps)])
+        args.overrides = ["--train.steps", "60"]
+        return run_of(args)[0]
+
+    differ("40", "60")
+    with pytest.raises(InputError, match="train.steps: 41, now 60"):
+        differ("41", "60", **{"hindsight.schedule": "fraction"})
+    with pytest.raises(InputError, match="--train.steps: cannot change in a run that goes on; only train.save_every"):
+        resumed("41")
+    assert resumed("40").train.steps == 60
 
 
 def test_overrides_take_both_spellings_and_nothing_else():

@@ -11,6 +11,7 @@ from serl import model as models
 from serl.config import LoraConfig, TeacherConfig
 from serl.errors import InputError
 from serl.hindsight.teacher import Teacher
+from serl.train import sharing
 from serl.train.checkpoint import save_model
 from serl.train.engine import TorchEngine
 from serl.train.scoring import Tail, logprobs
@@ -81,7 +82,8 @@ def test_an_update_moves_adapters_only():
 
 
 @pytest.mark.parametrize("way", ["log-probs", "gradients"])
-def test_shared_prompts_give_the_plain_ways_numbers_with_adapters(way):
+def test_shared_prompts_give_the_plain_ways_numbers_with_adapters(way, monkeypatch):
+    monkeypatch.setattr(sharing, "LEAST", 1)
     model = adapted(tiny_model(64, dtype=torch.float64))
     tails = [Tail([5, 9, 30, 7, *own], 4, 3) for own in ([12, 40, 8], [13], [50, 51, 52, 53, 54])]
     found = []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from serl.commands.options import config_of_run, print_json
 from serl.errors import InputError
+from serl.io import check_writable
 
 LAST_STEPS = 4
 
@@ -40,9 +41,10 @@ def run(args: argparse.Namespace) -> int:
 
     if args.samples < 1:
         raise InputError("--samples should be at least 1")
-    config = config_of_run(args.run_dir, args)
+    config, out = config_of_run(args.run_dir, args), args.out or args.run_dir / "credit"
+    check_writable(out / "credit.json")
     measured = measure_run(args.run_dir, config, args.step or LAST_STEPS, args.checkpoint, args.teacher, args.samples)
-    out = write_report(measured, args.out or args.run_dir / "credit")
+    write_report(measured, out)
     if args.json:
         print_json(measured.to_json())
     print(f"{measured.markdown}\n\nwrote {out / 'credit.md'}, credit.json and credit.png",

@@ -61,8 +61,9 @@ def run_of(args: argparse.Namespace) -> tuple[Config, Path]:
     if args.resume is not None:
         config = config_of_run(args.resume, args)
         for key, _ in parse_overrides(args.overrides):
-            if not key.startswith(MAY_CHANGE):
-                raise InputError(f"--{key}: cannot change in a run that goes on; only {', '.join(MAY_CHANGE)} can")
+            if not key.startswith(may_change(config)):
+                raise InputError(f"--{key}: cannot change in a run that goes on; only {', '.join(may_change(config))} "
+                                 "can")
         return config, args.resume
     config = config_of(args)
     folder = Path(config.runs) / config.name
@@ -80,10 +81,15 @@ def config_of_run(folder: Path, args: argparse.Namespace) -> Config:
     return load_config(folder / "config.yaml", parse_overrides(args.overrides))
 
 
+def may_change(config: Config) -> tuple[str, ...]:
+    """MAY_CHANGE, without `train.steps` where λ goes by the share of them that is done."""
+    return tuple(key for key in MAY_CHANGE if key != "train.steps" or config.hindsight.schedule != "fraction")
+
+
 def check_same(folder: Path, config: Config, otherwise: str) -> None:
     """InputError, which ends with what to do `otherwise`, if the run in `folder` has other settings than `config`."""
     changed = [text for text in differences(load_config(folder / "config.yaml"), config)
-               if not text.startswith(MAY_CHANGE)]
+               if not text.startswith(may_change(config))]
     if changed:
         raise InputError(f"{folder}: this run exists with other settings ({'; '.join(changed[:3])}); {otherwise}")
 

@@ -125,18 +125,19 @@ def check_distillation(config: Config) -> None:
 
 
 def check_teacher(hindsight: HindsightConfig) -> None:
-    """Weights of its own need a teacher that keeps them, and a source that asks it."""
+    """Weights of its own need a teacher that keeps them; and only the source that asks a teacher has use for either."""
     path, mode = hindsight.teacher.path, hindsight.teacher.mode
-    if path is None:
-        return
-    if mode != "frozen":
+    if path is not None and mode != "frozen":
         why = {"live": "is the student itself and has no weights of its own",
                "periodic": "would copy the student over these weights at its first synchronization",
                "ema": "would blend these weights with the student's until nothing is left of them"}[mode]
         raise InputError(f"config: hindsight.teacher.path needs hindsight.teacher.mode frozen: {mode} {why}")
-    if hindsight.source != "teacher_gap":
-        raise InputError(f"config: hindsight.teacher.path plays no part in hindsight.source {hindsight.source}, which "
-                         "asks no teacher; leave it null")
+    if hindsight.source == "teacher_gap":
+        return
+    for name, usual in (("teacher.path", "null"), ("gap", "teacher_student")):
+        if str(attrgetter(name)(hindsight) or "null") != usual:
+            raise InputError(f"config: hindsight.{name} plays no part in hindsight.source {hindsight.source}, which "
+                             f"asks no teacher; leave it {usual}")
 
 
 def check_teach(teach: TeachConfig) -> None:

@@ -6,6 +6,7 @@
 conversation, and it cannot become either (`teacher_only.py`); the result of `teacher_input` goes to the teacher.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from serl.hindsight.ranked import Ranked
 from serl.hindsight.teacher_only import TeacherOnly
 
 Encode = Callable[[str], list[int]]
+_OPENERS = re.compile(r"[<\[`]")  # what a tag, an instruction or a code fence begins with
 
 
 @dataclass(frozen=True, repr=False)
@@ -43,6 +45,8 @@ def frame(answer: str, encode: Encode, budget: int, note: str | Ranked = "", tag
           ) -> Hindsight | None:
     """Frame around a body of two parts; over `budget` tokens a part loses its middle, never the frame its tags.
 
+    Where a part holds what a tag begins with, " … " takes the place of its middle: else the two ends could make one.
+
         \\n<hindsight>\\n  answer  \\n  note  \\n</hindsight>
 
     Each part may take half of the room, and what the other leaves of its half: a long answer cannot push out a verdict.
@@ -58,9 +62,11 @@ def frame(answer: str, encode: Encode, budget: int, note: str | Ranked = "", tag
     def behind(text: str) -> list[int]:
         return encode(f"\n{text}" if answer else text) if text else []
 
-    second = behind(note.within(lambda text: len(behind(text)) <= most) if isinstance(note, Ranked) else note)
+    last = note.within(lambda text: len(behind(text)) <= most) if isinstance(note, Ranked) else note
+    second = behind(last)
     for_note = min(len(second), most)
-    return Hindsight((*opening, *_cut(first, room - for_note), *_cut(second, for_note), *closing))
+    joints = [encode(" … ") if _OPENERS.search(text) else [] for text in (answer, last)]
+    return Hindsight((*opening, *_cut(first, room - for_note, joints[0]), *_cut(second, for_note, joints[1]), *closing))
 
 
 def teacher_input(trajectory: Trajectory, turn: Turn, hindsight: Hindsight) -> tuple[list[int], int]:
@@ -75,9 +81,12 @@ def teacher_input(trajectory: Trajectory, turn: Turn, hindsight: Hindsight) -> t
     return spliced + trajectory.token_ids[slice(*turn.action)], len(spliced)
 
 
-def _cut(ids: list[int], room: int) -> list[int]:
-    """At most `room` tokens: head and tail, the head the longer by one if `room` is odd."""
+def _cut(ids: list[int], room: int, joint: list[int]) -> list[int]:
+    """At most `room` tokens: head, joint and tail, the head the longer by one if need be; the head alone if it must."""
     if len(ids) <= room:
         return ids
-    head = (room + 1) // 2
-    return ids[:head] + ids[len(ids) - (room - head):]
+    ends = room - len(joint)
+    if joint and ends < 2:
+        return ids[:room]
+    head = (ends + 1) // 2
+    return ids[:head] + joint + ids[len(ids) - (ends - head):]

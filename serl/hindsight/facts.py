@@ -77,6 +77,6 @@ def _sibling(place: int, own: str | None, right_G: Sequence[str | None]) -> Sibl
 
 
 def _spelling(sql: str) -> list[str]:
-    """The query without its layout, comments, case and final semicolon."""
-    words = [token.group().lower() for token in tokens(sql)]
+    """The query without its layout, comments and final semicolon; case counts in texts only."""
+    words = [text if (text := token.group()).startswith("'") else text.lower() for token in tokens(sql)]
     return words[:-1] if words and words[-1] == ";" else words

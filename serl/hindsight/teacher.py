@@ -15,12 +15,15 @@ from serl.model import Snapshot
 
 
 class Teacher:
-    """`model` scores; `after_update(student, update)` follows the student; `updates_behind` is its lag."""
+    """`model` scores; `after_update(student, update)` follows the student; `updates_behind` is its lag.
+
+    The lag is the age of its weights in updates; for `ema` their mean age, a ← d (a + 1), which nears d / (1 − d).
+    """
 
     def __init__(self, student: torch.nn.Module, config: TeacherConfig, own: torch.nn.Module | None = None) -> None:
         """`own` is the model of `config.path`, which becomes the teacher: nobody else may hold it."""
         self.config = config
-        self.updates_behind = 0
+        self.updates_behind: float = 0
         if own is not None:
             self._copy = Snapshot.owning(own)
         else:
@@ -36,6 +39,7 @@ class Teacher:
             self.updates_behind = 0
         elif mode == "ema":
             self._copy.blend(student, keep=self.config.decay)
+            self.updates_behind *= self.config.decay
 
     def state_dict(self) -> dict:
         """Weights (none for `live`) and the lag, for a checkpoint."""

@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from serl.config import load_config
 from serl.evaluate.summary import read_summaries
 from serl.io import atomic_write_text
 from serl.sweep.plan import Run, Sweep
@@ -58,7 +59,8 @@ class Comparison:
     missing: int  # runs that are not there yet
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """JSON has no NaN: what is not known is null."""
+        return _known(asdict(self))
 
     def text(self) -> str:
         """The table in Markdown."""
@@ -150,8 +152,19 @@ def _read(folder: Path, run: Run, sweep: Sweep) -> tuple[dict[str, float], Curve
         split, name = metric.split("/")
         estimate = summary["splits"].get(split, {}).get(name)
         values[metric] = math.nan if estimate is None else estimate["value"]
-    curve = [(row["step"] + 1, row[sweep.curve]) for row in read_metrics(folder / run.name) if sweep.curve in row]
+    config = folder / run.name / "config.yaml"
+    passes = load_config(config).train.updates_per_batch if config.is_file() else 1
+    curve = [((row["step"] + 1) * passes, row[sweep.curve]) for row in read_metrics(folder / run.name)
+             if sweep.curve in row]
     return values, curve
+
+
+def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _known(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_known(item) for item in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _mean_curve(curves: Sequence[Curve]) -> Curve:

@@ -99,7 +99,10 @@ class Trainer:
                 bar.set_postfix(reward=f"{metrics['reward/mean']:.3f}", ex=f"{metrics['ex/train']:.3f}")
 
     def step(self, step: int) -> dict[str, float]:
-        """One rollout batch and its update(s); returns the metrics."""
+        """One rollout batch and its update(s); returns the metrics, those of an update from the batch's last pass.
+
+        A live teacher reads within the update's own forward pass where it can: `time/update` holds its time then.
+        """
         clock = Clock()
         options = self.config.train
         groups, dropped, rounds = self.gather(step, clock)

@@ -27,6 +27,14 @@ def denominator(samples: Sequence[Sample], reduction: str) -> float:
     return float(sum(sample.trajectory.loss_tokens for sample in scored))
 
 
+def set_mode(model) -> None:
+    """Eval mode, as scorers have it: with dropout, an update's log-probs were another policy's than the one that acted.
+
+    Only gradient checkpointing needs training mode.
+    """
+    model.train(getattr(model, "is_gradient_checkpointing", False))
+
+
 def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: Config
            ) -> tuple[dict[str, float], list[Sample]]:
     """Apply one optimizer step; returns loss, gradient norm and ratio diagnostics, and the samples.
@@ -42,7 +50,7 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
     total = max(1.0, engine.over_ranks(denominator(samples, options.reduction)))
     active = [index for index, sample in enumerate(samples)
               if sample.reward is not None and (sample.advantage != 0.0 or options.kl_beta > 0.0)]
-    engine.model.train()
+    set_mode(engine.model)
     engine.zero_grad()
     sums: dict[str, float] = {}
     tokens = 0

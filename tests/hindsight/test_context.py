@@ -82,9 +82,10 @@ def test_exec_is_word_for_word_what_the_shipped_model_was_trained_on(outcome, bo
     assert text(hindsight) == f"\n<hindsight>\n{body}\n</hindsight>"
     room = 24 - len(OPENING) - len(CLOSING)
     cut = make_hindsight(Facts(outcome), ContextOptions(budget=24, rows=3, chars=24), encode)
-    ids = encode(body)
+    ids, joint = encode(body), encode(" … ") if "<" in body else []
     if len(ids) > room:
-        ids = ids[: (room + 1) // 2] + ids[len(ids) - room // 2:]
+        ends = room - len(joint)
+        ids = ids[: (ends + 1) // 2] + joint + ids[len(ids) - ends // 2:]
     assert list(cut.ids) == OPENING + ids + CLOSING
 
 

@@ -1,6 +1,7 @@
 """What the student must not read never reaches it, and gold reaches the teacher only by the opt-in."""
 
 import ast
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from serl.agent import prompts
 from serl.config import AgentConfig
 from serl.config.hindsight import GOLD_LEVELS, LEVELS
 from serl.hindsight.context import Hindsight, make_hindsight, teacher_input
-from serl.hindsight.facts import facts_of, know
+from serl.hindsight.facts import Facts, facts_of, know
 from serl.hindsight.levels import ContextOptions, told
 from serl.hindsight.parts.part import Finding, Kind, Part
 from serl.hindsight.teacher_only import GoldAnswer, PartAnswers, SiblingSql
@@ -93,9 +94,9 @@ CLOSE, = encode("</hindsight>")
 hostile = st.lists(st.sampled_from(PIECES), max_size=12).map("".join)
 
 
-@settings(max_examples=50)
+@settings(max_examples=100)
 @given(hostile, hostile, hostile, st.sampled_from(LEVELS), st.sampled_from(["none", "messages", "action"]),
-       st.sampled_from([20, 400]))
+       st.integers(18, 60) | st.just(400))
 def test_no_text_from_outside_closes_the_frame_or_forges_a_turn(cell, message, sql, level, redact, budget):
     episode = start(ENV)
     act(episode, "<solution>SELECT 1</solution>")
@@ -110,4 +111,15 @@ def test_no_text_from_outside_closes_the_frame_or_forges_a_turn(cell, message, s
         hindsight = make_hindsight(facts, options, encode)
         assert hindsight.ids[-1] == CLOSE and hindsight.ids.count(CLOSE) == 1
         assert [hindsight.ids.count(token) for token in CONTROL] == [0, 0, 1, 0, 0]
-        assert text(hindsight).startswith("\n<hindsight>\n") and text(hindsight).endswith("\n</hindsight>")
+        shown = text(hindsight)
+        assert shown.startswith("\n<hindsight>\n") and shown.endswith("\n</hindsight>")
+        # In words neither, which are tags to a tokenizer that has no tokens for them; nor where the middle is left out.
+        assert shown.count("</hindsight>") == 1 and not re.search(r"<\||\|>|<sql>|\[INST\]", shown)
+
+
+def test_the_ends_of_a_text_that_is_cut_make_no_tag():
+    for budget in range(18, 60):
+        for count in range(20, 26):
+            outcome = Outcome(Status.ERROR, error="<" * count + " " + "/hindsight>" * 9)
+            hindsight = make_hindsight(Facts(outcome), ContextOptions(budget=budget), encode)
+            assert len(hindsight.ids) <= budget and text(hindsight).count("</hindsight>") == 1

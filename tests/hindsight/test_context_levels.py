@@ -121,6 +121,11 @@ def test_the_sibling_is_the_next_successful_one_and_never_the_trajectorys_own_qu
     assert siblings(group, [False] * 5) == [None] * 5
 
 
+def test_a_sibling_that_differs_in_the_case_of_a_text_only_is_another_query():
+    group = ["SELECT a FROM t WHERE b = 'lima'", "select A from T where B = 'Lima'"]
+    assert siblings(group, [False, True]) == [group[1], None]
+
+
 def test_facts_of_a_turn_are_its_own_and_its_trajectorys():
     trajectory = played()
     known = know("7", [trajectory.final_sql, "SELECT 2"], [False, True], GOLD)

@@ -35,8 +35,28 @@ def test_ema_moves_by_one_minus_decay():
     torch.nn.init.constant_(student.weight, 1.0)
     teacher.after_update(student, 1)
     assert weight(teacher) == pytest.approx(0.25)
+    assert teacher.updates_behind == pytest.approx(0.75 * 1)  # three quarters of its weights are one update old
     teacher.after_update(student, 2)
     assert weight(teacher) == pytest.approx(0.25 + 0.75 * 0.25)
+    assert teacher.updates_behind == pytest.approx(0.5625 * 2 + 0.1875 * 1)
+
+
+def test_the_mean_age_of_an_average_does_not_grow_with_the_run():
+    student = student_at(0.0)
+    teacher = Teacher(student, TeacherConfig("ema", decay=0.9))
+    for update in range(1, 201):
+        teacher.after_update(student, update)
+    assert teacher.updates_behind == pytest.approx(0.9 / 0.1)
+
+
+@pytest.mark.parametrize("mode", ["periodic", "ema"])
+def test_buffers_are_the_students_after_it_is_followed(mode):
+    student = torch.nn.BatchNorm1d(2)
+    teacher = Teacher(student, TeacherConfig(mode, sync_every=1))
+    student.running_mean.fill_(3.0)
+    assert teacher.model.running_mean.tolist() == [0.0, 0.0]
+    teacher.after_update(student, 1)
+    assert teacher.model.running_mean.tolist() == [3.0, 3.0]
 
 
 def test_frozen_never_moves_and_live_is_the_student():

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,21 @@ def test_updates_to_the_baselines_last_value(folder):
     assert other.updates_to_baseline == pytest.approx(1 + 0.19 / 0.28)
     assert updates_to([(1, 0.2), (2, 0.3)], 0.4) is None and updates_to([], 0.4) is None
     assert updates_to([(5, 0.5)], 0.4) == 5
+
+
+def test_several_passes_over_a_batch_are_as_many_updates(folder):
+    for seed in range(3):
+        (folder / f"other-s{seed}" / "config.yaml").write_text("train: {updates_per_batch: 2}\n")
+    _, other = compare(SWEEP, folder).arms
+    assert [updates for updates, _ in other.curve] == [2, 4, 6]
+
+
+def test_the_json_of_a_single_seed_has_no_interval_and_no_nan(folder):
+    comparison = compare(replace(SWEEP, seeds=(0,), metrics=("seen/greedy", "unseen/greedy")), folder)
+    document = json.loads(json.dumps(comparison.to_json(), allow_nan=False))
+    assert document["arms"][1]["means"] == {
+        "seen/greedy": {"value": 0.6, "low": None, "high": None, "n": 1},
+        "unseen/greedy": {"value": None, "low": None, "high": None, "n": 1}}
 
 
 def test_nothing_done_is_no_comparison(tmp_path):

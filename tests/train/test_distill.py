@@ -230,7 +230,7 @@ def test_z_is_the_batchs_whatever_the_micro_batch(tokenizer, encode):
 def test_a_batch_without_hindsight_leaves_the_weights_and_the_modes_alone(tokenizer, encode):
     student, _ = models(tokenizer, torch.float32)
     before = {name: weight.clone() for name, weight in student.named_parameters()}
-    engine = TorchEngine(student, 1.0, 0.1, 1.0, lambda step: 1.0)
+    engine = TorchEngine(student, 1.0, 0.1, 1.0, lambda step: 1.0 / (1 + step))
     samples = make_samples()
     for sample in samples:
         for turn in sample.trajectory.turns:
@@ -238,6 +238,21 @@ def test_a_batch_without_hindsight_leaves_the_weights_and_the_modes_alone(tokeni
     metrics, after = distill(engine, student, samples, encode, config_of())
     assert metrics["loss"] == metrics["grad_norm"] == metrics["distill/coverage"] == 0 and after == samples
     assert all(torch.equal(weight, before[name]) for name, weight in student.named_parameters())
+    assert engine.lr == 1.0, "it was no step of the schedule either"
+
+
+def test_dropout_plays_no_part_in_an_update(tokenizer, encode):
+    student, teacher = models(tokenizer, torch.float32)
+    config = config_of()
+
+    def divergence() -> float:
+        engine = TorchEngine(student, 0.0, 0.0, 1.0, lambda step: 1.0)
+        return distill(engine, teacher, make_samples(), encode, config)[0]["distill/divergence"]
+
+    without = divergence()
+    for layer in student.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    assert divergence() == without > 0
 
 
 def test_turns_without_room_for_hindsight_are_counted_and_left_out(tokenizer, encode):

@@ -28,6 +28,8 @@ from serl.errors import InputError
     ({"hindsight.warmup_updates": -1}, "hindsight.warmup_updates is -1; it must be at least 0"),
     ({"hindsight.schedule": "fraction", "hindsight.decay_fraction": 0.1, "hindsight.warmup_updates": 3},
      "hindsight.decay_fraction 0.1 of 30 updates leaves nothing after hindsight.warmup_updates 3"),
+    ({"hindsight.source": "surprisal", "hindsight.gap": "hindsight_only"},
+     "hindsight.gap plays no part in hindsight.source surprisal, which asks no teacher; leave it teacher_student"),
     ({"train.refill": -1}, "train.refill is -1; it must be at least 0"),
     ({"train.loss": "distillation", "train.reduction": "seq_mean"},
      "train.loss distillation needs train.reduction token_mean or seq_sum, not seq_mean"),

@@ -2,6 +2,7 @@
 
 import logging
 
+import pytest
 import torch
 
 from serl.train.obstacle import can_share, obstacle
@@ -22,6 +23,21 @@ def test_sliding_window_attention_cannot_and_it_is_logged(caplog):
     with caplog.at_level(logging.WARNING):
         assert not can_share(MistralForCausalLM(MistralConfig(**SMALL, sliding_window=8)))
     assert "MistralForCausalLM" in caplog.text and "sliding_window" in caplog.text and "whole" in caplog.text
+
+
+def test_a_window_that_only_the_mask_knows_and_no_short_trial_could_see_is_named():
+    from transformers import PhimoeConfig, PhimoeForCausalLM
+
+    model = PhimoeForCausalLM(PhimoeConfig(**SMALL, num_local_experts=2, sliding_window=4096))
+    assert "sliding_window" in obstacle(model)
+    model.config.sliding_window = None
+    assert obstacle(model) is None
+
+
+def test_a_window_that_no_layer_has_is_no_obstacle():
+    model = tiny_model(64)
+    model.config.sliding_window = 4096
+    assert set(model.config.layer_types) == {"full_attention"} and obstacle(model) is None
 
 
 def test_a_model_with_attention_of_its_own_cannot():
@@ -63,8 +79,9 @@ def test_a_head_with_a_bias_can_share():
     assert obstacle(model) is None
 
 
-def test_numbers_that_differ_are_an_obstacle(monkeypatch):
-    model = tiny_model(64)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_numbers_that_differ_are_an_obstacle(monkeypatch, dtype):
+    model = tiny_model(64, dtype=dtype)
     forward = model.forward
 
     def louder(*args, **kwargs):

@@ -4,10 +4,17 @@ import pytest
 import torch
 
 from serl.ragged import batches, buckets, pad
+from serl.train import sharing
 from serl.train.scoring import Tail, logprobs, micro_batches, score
 from tests.models import tiny_model
 
 MODEL = tiny_model(64, dtype=torch.float64)
+
+
+@pytest.fixture(autouse=True)
+def sharing_at_any_size(monkeypatch):
+    monkeypatch.setattr(sharing, "LEAST", 1)
+    monkeypatch.setattr(sharing, "SHARE", 0.0)
 
 
 def ids(length: int, seed: int = 0) -> list[int]:
@@ -32,6 +39,19 @@ def by_definition(tail: Tail) -> list[float]:
 def test_scores_equal_the_definition_whatever_the_batch(micro_tokens, share):
     for tail, found in zip(TAILS, score(MODEL, TAILS, micro_tokens, 1.0, share), strict=True):
         assert found.tolist() == pytest.approx(by_definition(tail), abs=1e-5)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_scorers_have_no_dropout_and_leave_the_mode_as_it_was(share):
+    model = tiny_model(64)
+    expected = torch.cat(score(model, TAILS, 100, 1.0, share))
+    for layer in model.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    model.train()
+    assert torch.equal(torch.cat(score(model, TAILS, 100, 1.0, share)), expected) and model.training
+    model.eval()
+    score(model, TAILS, 100, 1.0, share)
+    assert not model.training
 
 
 @pytest.mark.parametrize("share", [False, True])

@@ -296,3 +296,11 @@ def test_the_last_layer_attends_for_wanted_tokens_only(monkeypatch):
     assert queries == [11, 2, 4 + 1, 1]  # the rows' two layers, then the branches'
     logp, gradient = distance(found, outcome(model, tails, branches, share=False))
     assert logp < 1e-5 and gradient < 1e-5
+
+
+def test_a_branch_may_part_from_its_tree_at_a_scored_token():
+    model = MODELS[True, torch.float32]
+    tails = [Tail([*PROMPT, *[first] * 8, 5, 6], 17, 16, [False] * 8 + [True] * 2) for first in (7, 9, 11)]
+    branches = [[Tail([*PROMPT, first, first, 20, 21], 19, 16)] for first in (7, 9, 11)]
+    logp, _ = distance(outcome(model, tails, branches, share=True), outcome(model, tails, branches, share=False))
+    assert logp < 1e-5

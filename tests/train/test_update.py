@@ -243,6 +243,22 @@ def test_no_teacher_runs_for_either_gap_at_lambda_zero(model, encode):
 
 
 @pytest.mark.parametrize("gap", ["teacher_student", "hindsight_only"])
+def test_no_teacher_reads_a_trajectory_without_a_signal(model, encode, gap):
+    samples = make_samples()
+    samples[1] = replace(samples[1], advantage=0.0)
+    read = []
+    hook = model.model.register_forward_pre_hook(
+        lambda module, args, kwargs: read.append((kwargs["input_ids"] if kwargs.get("input_ids") is not None else
+                                                  kwargs["inputs_embeds"]).shape[0]), with_kwargs=True)
+    config = replace(config_of({"gap": gap}, micro_tokens=1), model=replace(Config().model, shared_prefix=False))
+    known, _ = add_teacher(model, samples, encode, 0.5, config)
+    hook.remove()
+    assert sum(read) == 3 * (2 if gap == "teacher_student" else 3)  # two turns each, and maybe the whole
+    assert known[1].teacher.isnan().all() and known[1].hindsights == (None, None)
+    assert all(sample.teacher.isfinite().any() for sample in (known[0], *known[2:]))
+
+
+@pytest.mark.parametrize("gap", ["teacher_student", "hindsight_only"])
 def test_a_live_teacher_in_the_updates_own_pass_is_the_one_of_a_pass_before_it(model, encode, gap, monkeypatch):
     monkeypatch.setattr(sharing, "LEAST", 1)
     hindsight = {"gap": gap, "teacher": TeacherConfig("live")}
@@ -265,3 +281,17 @@ def test_a_live_teacher_in_the_updates_own_pass_is_the_one_of_a_pass_before_it(m
         for name in ("teacher", "student", "weight", "hindsight_mask"):
             torch.testing.assert_close(getattr(sample, name), getattr(other, name), rtol=0, atol=1e-5, equal_nan=True)
         assert sample.weight.ne(1).any()
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_the_policy_that_learns_is_the_one_that_acted_also_where_a_model_has_dropout(tokenizer, share):
+    model = tiny_model(len(tokenizer))
+    for layer in model.model.layers:
+        layer.self_attn.attention_dropout = 0.5
+    config = config_of()
+    config = replace(config, model=replace(config.model, shared_prefix=share))
+    _, samples = update(TorchEngine(model, 0.0, 0.0, 1.0, lambda step: 1.0), make_samples(), 0.0, config)
+    for sample, other in zip(samples, add_student(model, make_samples(), 0.0, config)):
+        torch.testing.assert_close(sample.student, other.student, rtol=0, atol=1e-5, equal_nan=True)
+    metrics, _ = update(TorchEngine(model, 0.0, 0.0, 1.0, lambda step: 1.0), samples, 0.0, config)
+    assert metrics["kl/old"] < 1e-9 and metrics["ratio/clip_fraction"] == 0

@@ -1,6 +1,7 @@
 """Evidence of the credit sources that need no teacher, for the samples of a step (`serl.hindsight.credit.sources`).
 
-At λ = 0, and for a trajectory with A = 0, nothing is computed and every weight stays 1. Parts are executed for the
+At λ = 0, for a trajectory with A = 0, and for a step whose refills found no signal, nothing is computed and every
+weight stays 1. Parts are executed for the
 two sources that look at them, of failed solutions only.
 """
 
@@ -27,7 +28,7 @@ def add_evidence(model, samples: Sequence[Sample], examples: Sequence[Example], 
     and `sandbox` runs what is asked of a database. ValueError for a source that needs a teacher.
     """
     source = config.hindsight.source
-    if lam == 0.0 or source == "none":
+    if lam == 0.0 or source == "none" or not samples:
         return list(samples)
     masked = [replace(sample, hindsight_mask=scope_mask(sample.trajectory, config.hindsight.mask))
               if sample.advantage != 0.0 else sample for sample in samples]

@@ -1,6 +1,7 @@
 """Samples from the records of a run: the trajectories that training saw, token for token."""
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,19 @@ from serl.train import checkpoint
 from serl.train.records import OUTCOME_ROWS
 from serl.train.samples import Sample
 
+_FILE = re.compile(r"step_(\d{6,})\.jsonl")
+# What is read of a record, and of each of its turns. Sequences have one value for each token.
+_SEQUENCES = ("token_ids", "loss_mask", "action_mask", "sampler_logprobs", "student_logprobs", "teacher_logprobs",
+              "weights")
+_KEYS = ("step", "question_id", "sample", "gold_sql", "final_sql", "stop", "turns", "reward", "reward_terms", "correct",
+         "advantage", *_SEQUENCES)
+_TURN_KEYS = ("state", "action", "sql", "splice_at", "action_text", "outcome", "observation", "observation_text")
+
 
 def recorded_steps(run: Path) -> list[int]:
     """Steps whose trajectories a run folder holds, in order; InputError if it holds none."""
-    steps = sorted(int(file.stem.removeprefix("step_")) for file in (run / "trajectories").glob("step_*.jsonl"))
+    found = (_FILE.fullmatch(file.name) for file in (run / "trajectories").glob("step_*.jsonl"))
+    steps = sorted(int(match[1]) for match in found if match)
     if not steps:
         raise InputError(f"run folder {run}: no trajectories/step_*.jsonl; give the folder that `serl train` wrote, "
                          "with train.save_trajectories on")
@@ -47,15 +57,39 @@ def check_rows(run: Path, config: Config) -> None:
 
 
 def read_groups(run: Path, steps: Sequence[int]) -> list[list[dict[str, Any]]]:
-    """Records of these steps, grouped by step and question. InputError for a step without records."""
+    """Records of these steps, in the groups that were sampled. InputError for a step without or with broken ones."""
     known = recorded_steps(run)
-    groups: dict[tuple[int, str], list[dict[str, Any]]] = defaultdict(list)
-    for step in steps:
+    groups: dict[tuple[int, str, int], list[dict[str, Any]]] = defaultdict(list)
+    seen: Counter[tuple[int, str, int]] = Counter()  # a small split may have a question twice in a step
+    for step in dict.fromkeys(steps):
         if step not in known:
             raise InputError(f"run folder {run}: no trajectories of step {step}; it has {known[0]} to {known[-1]}")
-        for record in read_jsonl(trajectory_file(run, step)):
-            groups[step, record["question_id"]].append(record)
+        file = trajectory_file(run, step)
+        for number, record in enumerate(read_jsonl(file), start=1):
+            if (fault := _fault(record)) is not None:
+                raise InputError(f"{file}, record {number}: {fault}; `serl train` writes complete ones, so give other "
+                                 "steps or train anew")
+            sample = step, record["question_id"], record["sample"]
+            groups[step, record["question_id"], seen[sample]].append(record)
+            seen[sample] += 1
     return list(groups.values())
+
+
+def _fault(record: Any) -> str | None:
+    """What makes a line no record of a trajectory."""
+    if not isinstance(record, dict):
+        return "not a trajectory"
+    for key in _KEYS:
+        if key not in record:
+            return f"it has no {key}"
+    for turn in record["turns"]:
+        for key in _TURN_KEYS:
+            if key not in turn:
+                return f"a turn of it has no {key}"
+    for key in _SEQUENCES:
+        if len(record[key]) != len(record["token_ids"]):
+            return f"{len(record['token_ids'])} tokens and {len(record[key])} {key}"
+    return None
 
 
 def sample_of(record: Mapping[str, Any], piece: Piece) -> Sample:

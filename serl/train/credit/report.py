@@ -85,12 +85,11 @@ def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoin
     return Measured(run, tuple(steps), weights, table, tuple(parts))
 
 
-def write_report(measured: Measured, folder: Path) -> Path:
-    """Write credit.json, credit.md and credit.png into a folder and return it."""
+def write_report(measured: Measured, folder: Path) -> None:
+    """Write credit.json, credit.md and credit.png into a folder."""
     atomic_write_text(folder / "credit.json", json.dumps(measured.to_json(), ensure_ascii=False) + "\n")
     atomic_write_text(folder / "credit.md", f"{measured.markdown}\n")
     credit_picture(measured.table, measured.run.resolve().name, folder / "credit.png")
-    return folder
 
 
 def _cases(records: Sequence[dict[str, Any]], bench: Workbench) -> list[Case]:

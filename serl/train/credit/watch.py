@@ -36,7 +36,7 @@ class Watch:
     def metrics(self, step: int, samples: Sequence[Sample], questions: Sequence[Question], student, teacher
                 ) -> dict[str, float]:
         """`gate/...` metrics of a step's samples: AUC of the gap and of each control, and its lead over each."""
-        size = len(samples) // len(questions)
+        size = len(samples) // max(1, len(questions))  # no question: the step's refills found no signal
         groups = [[Case(sample, question.example, question.gold)
                    for sample in samples[place * size: (place + 1) * size]]
                   for place, question in enumerate(questions)]

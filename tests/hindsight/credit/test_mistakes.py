@@ -2,6 +2,7 @@
 
 import random
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -58,6 +59,19 @@ def test_the_interval_comes_from_questions_holds_the_value_and_is_the_same_again
     assert found.low < found.value < found.high and (found.tokens, found.questions) == (600, 30)
     one_question = estimate(scores, wrong, ["same"] * 600)
     assert one_question.low == one_question.value == one_question.high  # nothing to resample
+
+
+def test_the_ends_hold_95_percent_of_resamples_that_are_made_token_by_token():
+    scores, wrong, questions = random_tokens(2, 1.0)
+    scores, wrong, questions = scores[:100], wrong[:100], questions[:100]  # five questions
+    draws = np.random.default_rng(7).multinomial(5, np.full(5, 0.2), size=60)
+    again = []
+    for times in draws:
+        drawn = [(score, bad) for score, bad, question in zip(scores, wrong, questions) for _ in range(times[question])]
+        pairs = [float(a > b) for a, bad in drawn for b, good in drawn if bad and not good]
+        again.append(sum(pairs) / len(pairs))
+    found = estimate(scores, wrong, questions, seed=7, resamples=60)
+    assert (found.low, found.high) == pytest.approx(tuple(np.quantile(again, [0.025, 0.975])))
 
 
 def test_a_resample_counts_a_questions_tokens_as_often_as_it_was_drawn():

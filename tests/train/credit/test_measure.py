@@ -155,16 +155,33 @@ def test_the_recorded_gap_has_a_row_where_training_had_one(model, city, groups):
     assert row.overall.value == 0.5 and len(row.leads) == 2  # a gap of 0 everywhere tells nothing
 
 
-def test_steps_are_read_from_a_run_folder_and_grouped_by_question(tmp_path):
+def test_steps_are_read_from_a_run_folder_in_the_groups_that_were_sampled(city, tmp_path):
     with pytest.raises(InputError, match="no trajectories"):
         recorded_steps(tmp_path)
     for step in (3, 7):
-        lines = [{"step": step, "question_id": name} for name in "aab"]
+        lines = [recorded(group()[1], example_of(city, question_id=name), number, step)
+                 for name, number in (("a", 0), ("a", 1), ("b", 0), ("a", 0), ("a", 1))]
         write_jsonl(tmp_path / "trajectories" / f"step_{step:06d}.jsonl", lines)
+    (tmp_path / "trajectories" / "step_copy.jsonl").write_text("")
     assert recorded_steps(tmp_path) == [3, 7]
-    assert [len(each) for each in read_groups(tmp_path, [7, 3])] == [2, 1, 2, 1]
+    found = read_groups(tmp_path, [7, 3])
+    assert [(each[0]["step"], each[0]["question_id"], len(each)) for each in found] == [
+        (step, name, size) for step in (7, 3) for name, size in (("a", 2), ("b", 1), ("a", 2))]
     with pytest.raises(InputError, match="no trajectories of step 5; it has 3 to 7"):
         read_groups(tmp_path, [5])
+
+
+@pytest.mark.parametrize(("change", "said"), [
+    (lambda record: [record], "not a trajectory"),
+    (lambda record: {key: value for key, value in record.items() if key != "weights"}, "it has no weights"),
+    (lambda record: record | {"turns": [{"state": [0, 1]}]}, "a turn of it has no action"),
+    (lambda record: record | {"student_logprobs": [None]}, r"\d+ tokens and 1 student_logprobs"),
+])
+def test_a_record_that_is_none_is_named(city, tmp_path, change, said):
+    line = recorded(group()[1], example_of(city), 0)
+    write_jsonl(tmp_path / "trajectories" / "step_000000.jsonl", [line, change(line)])
+    with pytest.raises(InputError, match=rf"step_000000.jsonl, record 2: {said}"):
+        read_groups(tmp_path, [0])
 
 
 def test_a_watch_measures_on_its_schedule_and_warns_once(model, city, capsys):

@@ -58,11 +58,19 @@ class Played(Trainer):
         return RolloutResult(trajectories, 0.0, 0.0, 0.0)
 
 
+class Alike(Played):
+    """One whose policy always answers with gold."""
+
+    def roll_out(self, step, questions, first=0):
+        result = super().roll_out(step, questions, first)
+        return replace(result, trajectories=[each for each in result.trajectories[::GROUP] for _ in range(GROUP)])
+
+
 @contextmanager
-def opened(bench: Workbench, folder, **hindsight):
+def opened(bench: Workbench, folder, kind=Played, **hindsight):
     config = replace(bench.config, hindsight=replace(bench.config.hindsight, **hindsight))
     model = tiny_model(bench.model.config.vocab_size)
-    yield Played(replace(bench, config=config, model=model), RunFolder(folder), Tracker("disabled"))
+    yield kind(replace(bench, config=config, model=model), RunFolder(folder), Tracker("disabled"))
 
 
 def weights(trainer: Trainer) -> torch.Tensor:
@@ -107,6 +115,18 @@ def test_every_source_reweights_within_bounds_and_only_teacher_gap_asks_a_teache
     failed_only = source in ("oracle_diff", "sibling_contrast", "parts")
     assert (moved[False] > 0) == (source != "none") and (moved[True] > 0) == (source != "none" and not failed_only)
     assert (metrics["hindsight/coverage"] > 0) == (source != "none")
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_a_step_whose_refills_found_no_signal_changes_nothing(bench, tmp_path, source):
+    train = replace(bench.config.train, refill=1, kl_beta=0.1)
+    bench = replace(bench, config=replace(bench.config, train=train))
+    with opened(bench, tmp_path, Alike, source=source, gate_every=1, diagnose_every=1) as trainer:
+        before = weights(trainer)
+        metrics = trainer.step(0)
+        assert torch.equal(weights(trainer), before)
+    assert (metrics["grad_norm"], metrics["groups/zero_variance"], metrics["ex/train"]) == (0.0, 1.0, 1.0)
+    assert len(read_jsonl(trajectory_file(tmp_path, 0))) == metrics["groups/discarded"] == 2 * 3 * GROUP
 
 
 @pytest.mark.parametrize("loss", ["grpo", "sdpo"])
@@ -193,7 +213,7 @@ def test_serl_credit_writes_table_picture_and_json(run_folder, tmp_path, capsys)
     assert (out / "credit.png").read_bytes().startswith(b"\x89PNG") and "credit.md" in captured.err
 
 
-def test_serl_credit_names_what_is_missing(run_folder, tmp_path, capsys):
+def test_serl_credit_names_what_is_missing(run_folder, tmp_path, capsys, monkeypatch):
     def fails(*argv: str) -> str:
         assert main(["credit", *argv]) == 2
         (line,) = capsys.readouterr().err.strip().splitlines()
@@ -204,6 +224,9 @@ def test_serl_credit_names_what_is_missing(run_folder, tmp_path, capsys):
     assert "no such folder" in fails(str(run_folder), "--checkpoint", str(tmp_path / "none"))
     assert "--samples" in fails(str(run_folder), "--samples", "0")
     assert "records hold 5" in fails(str(run_folder), "--agent.observation_rows", "9")
+    (tmp_path / "file").touch()
+    monkeypatch.setattr("serl.train.credit.report.measure_run", None)  # said before any work
+    assert "cannot be written" in fails(str(run_folder), "--out", str(tmp_path / "file"))
 
 
 def test_gold_reaches_token_credit_only_by_opt_in(bench):

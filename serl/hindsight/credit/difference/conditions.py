@@ -49,9 +49,9 @@ class Conditions(Values):
 
     def _not(self, node: exp.Not, scope: Scope, negate: bool) -> Part:
         part = self.condition(node.this, scope, not negate)
-        infix = isinstance(node.this, (exp.In, exp.Between, *_COMPARISONS)) and any(
-            self.text.is_word(token, "NOT", "NOTNULL") for token in part.tokens - _deep(part))
-        if infix:
+        words = (part.tokens - _deep(part)).union(part.own)  # NOTNULL says its operand too
+        if isinstance(node.this, (exp.In, exp.Between, *_COMPARISONS)) and any(
+                self.text.is_word(token, "NOT", "NOTNULL") for token in words):
             return part
         word = self.text.expect(part.lo - 1, "NOT")
         return replace(widen(part, word, part.hi), own=(word, *part.own))

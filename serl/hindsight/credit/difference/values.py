@@ -62,6 +62,8 @@ class Values(Places):
         if isinstance(node, exp.Exists):
             inside = self.enclosed(self.query(node.this, scope))
             return self.part("call", "EXISTS", (self.text.expect(inside.lo - 1, "EXISTS"),), [inside])
+        if isinstance(node, exp.Collate):
+            return self._collate(node, scope)
         if isinstance(node, exp.Binary):
             return self._binary(node, scope)
         if isinstance(node, exp.Func):
@@ -117,6 +119,14 @@ class Values(Places):
     def _binary(self, node: exp.Binary, scope: Scope) -> Part:
         left, right = self.value(node.this, scope), self.value(node.expression, scope)
         return self.part("binary", self.joined(own := self.between([left, right])), own, [left, right])
+
+    def _collate(self, node: exp.Collate, scope: Scope) -> Part:
+        """A value with its collation, whose name sqlglot gives no place."""
+        inside = self.value(node.this, scope)
+        word = self.text.expect(inside.hi, "COLLATE")
+        if word + 1 >= len(self.text):
+            raise NotPlaced("COLLATE nothing")
+        return self.part("collate", self.text.upper[word + 1], (word, word + 1), [inside], hi=word + 2)
 
     def _cast(self, node: exp.Cast, scope: Scope) -> Part:
         inside = self.value(node.this, scope)
