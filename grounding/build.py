@@ -52,7 +52,7 @@ def build_index(
         "counts": {"strings": strings, "cells": cells, "dense": dense},
         "trigram": {"texts": texts},
         "dense": about_dense,
-        "warnings": [*database.warnings, *_misses(about_dense)],
+        "warnings": [*database.warnings, *misses(about_dense)],
         "columns": json.loads((folder / "columns.json").read_text(encoding="utf-8")),
         "files": describe_files(folder / name for name in FILES if (folder / name).exists()),
     }
@@ -66,7 +66,7 @@ def manifest_sha256(manifest: dict) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
-def _misses(about_dense: dict) -> list[str]:
+def misses(about_dense: dict) -> list[str]:
     """What to say of a graph that misses more than it should."""
     if about_dense.get("target_reached", True):
         return []

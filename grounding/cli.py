@@ -115,12 +115,19 @@ def _add_query(query: argparse.ArgumentParser) -> None:
     query.add_argument(
         "--min-score",
         type=_share,
-        default=0.0,
-        help="leave out values that score less, 0 to 1 (default: %(default)s, rank only)",
+        help="leave out values that score less, 0 to 1 (default: rank only, and the schema's text marks those of "
+        f"{GroundingConfig.min_score} or more)",
     )
     query.add_argument(
-        "--budget", type=_positive, help="tokens that the compact schema may have, at 3 characters each: the least "
-        "needed columns go first (default: no limit)"
+        "--style", choices=("compact", "ddl"), default="compact", help="of the schema's text (default: %(default)s)"
+    )
+    query.add_argument(
+        "--samples", type=_count, default=0, help="frequent values that the text shows for a linked text column "
+        "without a match (default: %(default)s)"
+    )
+    query.add_argument(
+        "--budget", type=_positive, help="tokens that the schema's text may have, at 3 characters each: the least "
+        "needed columns go first, and from --json too (default: no limit)"
     )
     add_chat_options(query)
     query.set_defaults(run=_query)
@@ -159,6 +166,13 @@ def _positive(text: str) -> int:
     return number
 
 
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{number} is below 0")
+    return number
+
+
 def _share(text: str) -> float:
     number = float(text)
     if not 0 <= number <= 1:
@@ -185,21 +199,36 @@ def _query(options: argparse.Namespace) -> int:
     reasoner = make_reasoner(options)
 
     from grounding.grounder import Grounder
-    from grounding.render import altered_names, fit_schema
+    from grounding.render import altered_names
 
     config = replace(
-        _index_config(options), mode=options.mode, top_values=options.top_values, min_score=options.min_score
+        _index_config(options), mode=options.mode, top_values=options.top_values, min_score=options.min_score or 0.0,
+        samples=options.samples,
     )
     answers = Grounder(options.cache, options.encoder, config, reasoner=reasoner).ground_many(requests)
     if answers:
         for warning in (*answers[0].database.warnings, *altered_names(answers[0].database)):
             _say(f"{options.db}: {warning}")
     for whole in answers:
-        text, grounded = fit_schema(whole, budget=options.budget)
+        text, grounded = _fit(whole, options)
         for warning in grounded.warnings:
             _say(warning)
         print_document(grounded.to_json() if options.json else _for_people(text, grounded))
     return 0
+
+
+def _fit(whole: GroundedSchema, options: argparse.Namespace) -> tuple[str, GroundedSchema]:
+    """The schema's text, and S' with the tables and columns that it shows and with every value.
+
+    Values that are listed by rank alone are mostly unlike the question: the text marks those that are like it.
+    """
+    from grounding.render import fit_schema
+    from grounding.retrieve import confident
+
+    least = GroundingConfig.min_score if options.min_score is None else options.min_score
+    marked = replace(whole, values=confident(whole.values, least) if least else whole.values)
+    text, shown = fit_schema(marked, options.style, options.budget, samples=options.samples)
+    return text, replace(shown, values=whole.values)
 
 
 def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
@@ -217,10 +246,11 @@ def _read_requests(options: argparse.Namespace) -> Iterator[Request]:
 
 
 def _for_people(text: str, grounded: GroundedSchema) -> str:
+    from grounding.render.literals import literal
     from grounding.safety import neutralize
 
     values = [
-        f"  {m.score:.2f} {m.channel:8s}{neutralize(m.table)}.{neutralize(m.column)} = {m.value!r}"
+        f"  {m.score:.2f} {m.channel:8s}{neutralize(m.table)}.{neutralize(m.column)} = {literal(m.value, m.stored)}"
         for m in grounded.values
     ]
     return "\n".join([text, *values])

@@ -90,6 +90,7 @@ class _Builder:
         self._encoder = CachedEncoder(found, job.cache / "vectors") if found else None
 
     def build(self, path: Path) -> Built:
+        from grounding.build import misses
         from grounding.index import ValueIndex
         from grounding.schema import Database
 
@@ -101,7 +102,7 @@ class _Builder:
             return Built(path, error=str(error))
         index.close()
         return Built(path, {"db_id": database.db_id, "index": str(index.folder), **index.manifest["counts"]},
-                     warnings=database.warnings)
+                     warnings=(*database.warnings, *misses(index.manifest["dense"])))
 
 
 _builder: _Builder  # of a worker process

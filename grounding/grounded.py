@@ -14,7 +14,7 @@ EVIDENCE_REASONS = frozenset({"name", "description", "similar", "value", "reason
 
 @dataclass(frozen=True)
 class Links:
-    """Tables and columns that somebody named, a model or gold SQL; all in lower case, as SQLite compares names."""
+    """Tables and columns that somebody named, a model or gold SQL; by `fold_name`, as SQLite compares names."""
 
     tables: frozenset[str] = frozenset()
     columns: frozenset[tuple[str, str]] = frozenset()
@@ -98,8 +98,8 @@ class ValueMatch:
 class LinkedColumn:
     name: str
     why: tuple[str, ...]
-    """reasoning, value, name, description, similar, gold: evidence. primary key, foreign key, join path: structure. Or
-    why it was kept without either: see link.py."""
+    """reasoning, value, name, description, similar, gold: evidence. primary key, foreign key, inferred, join path:
+    structure. Or why it was kept without either: see link.py."""
     score: float = 0.0
     """Its evidence, and the likeness of its name to what the question says: see link.py."""
 

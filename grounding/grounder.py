@@ -184,10 +184,11 @@ class Grounder:
         return Found(request, ranking[:k], Clues(stems, values, _similarity(opened.profile, asked)))
 
     def _ask_model(self, found: Found) -> Ask:
-        """The whole schema, the likeliest tables first, for the model to choose from."""
+        """The whole schema, the likeliest tables first, for the model to choose from; values that link are marked."""
         database = self._open(found.request).database
         tables = link(database, found.clues, replace(self.config, mode="full"))
-        full = GroundedSchema(database, tables, tuple(found.clues.values))
+        values = confident(found.clues.values, max(self.config.min_score, self.config.link_score))
+        full = GroundedSchema(database, tables, values)
         return Ask(found.request.question, found.request.evidence, full)
 
     def _samples(

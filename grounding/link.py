@@ -7,8 +7,8 @@ table and column names and of their descriptions that the question or its eviden
 are closed over join paths, and every kept table keeps its primary and foreign keys. A column says why it is kept:
 
     reasoning, value, name, description, similar (by embedding), gold (the oracle's)    evidence
-    primary key, foreign key; join path: a foreign key between two tables with evidence
-    or on a join path between such                                                       structure
+    primary key, foreign key; inferred: all its foreign keys are; join path: one is between
+    two tables with evidence or on a join path between such                              structure
     small database, small table    cutting it would risk more than it saves
     table name                     nothing else is said of a large table
     no evidence                    none anywhere, so nothing is cut
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from grounding.grounded import GroundingConfig, LinkedColumn, LinkedTable, Links, ValueMatch
 from grounding.joins import close_over_joins
-from grounding.schema import Column, Database, Table
+from grounding.schema import INFERRED, Column, Database, ForeignKey, Table
 from grounding.sqlite import fold_name
 from grounding.text import content_stems, name_stems, stem
 
@@ -153,13 +153,16 @@ def _reason_to_keep_all(database: Database, config: GroundingConfig) -> str | No
 
 def _key_reasons(database: Database, kept: set[str], needed: set[str]) -> dict[tuple[str, str], tuple[str, ...]]:
     """Why the foreign keys of kept tables, and what they refer to, are kept: by (table, column)."""
-    reasons: dict[tuple[str, str], tuple[str, ...]] = {}
+    keys: dict[tuple[str, str], list[ForeignKey]] = defaultdict(list)
     for key in database.foreign_keys:
-        joins = key.table in needed and key.ref_table in needed
-        why = ("foreign key", "join path") if joins else ("foreign key",)
-        for place in ((key.table, key.column), (key.ref_table, key.ref_column)):
-            if place == (key.table, key.column) or key.table in kept:
-                reasons[place] = max(why, reasons.get(place, ()), key=len)
+        keys[key.table, key.column].append(key)
+        if key.table in kept:
+            keys[key.ref_table, key.ref_column].append(key)
+    reasons = {}
+    for place, own in keys.items():
+        inferred = ("inferred",) if all(key.origin == INFERRED for key in own) else ()
+        joins = ("join path",) if any({key.table, key.ref_table} <= needed for key in own) else ()
+        reasons[place] = ("foreign key", *inferred, *joins)
     return reasons
 
 

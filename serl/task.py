@@ -112,7 +112,7 @@ class Preparer:
         example, options = split.examples[index], self.config.grounding
 
         def prompt(budget: int) -> tuple[str, list[int]]:
-            schema = render_schema(grounded, options.style, budget, self.env.count_tokens)
+            schema = render_schema(grounded, options.style, budget, self.env.count_tokens, options.samples)
             return schema, self.env.prompt_ids(example, schema)
 
         schema, ids = prompt(options.budget)
@@ -131,7 +131,7 @@ def make_grounder(config: Config, policy: Reasoner | None = None) -> Grounder:
     return Grounder(Path(options.cache), options.encoder, GroundingConfig(
         mode=options.mode, keep_all_columns=options.keep_all_columns, keep_table_columns=options.keep_table_columns,
         link_similarity=options.link_similarity, max_values_per_column=options.max_values_per_column,
-        numbers=options.numbers), reasoner=reasoner)
+        numbers=options.numbers, samples=options.samples), reasoner=reasoner)
 
 
 def requests_of(examples: Sequence[Example], config: Config) -> list[Request]:

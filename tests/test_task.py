@@ -9,7 +9,7 @@ import pytest
 
 from serl.config import load_config
 from serl.errors import InputError
-from serl.task import question_order, training_part
+from serl.task import Preparer, question_order, training_part
 from serl.workbench import workbench_of
 from tests.models import tiny_model, tiny_tokenizer
 
@@ -63,6 +63,16 @@ def test_a_question_without_room_for_a_schema_is_left_out_and_named(bench, capsy
     split = bench.preparer.load_split("train")
     assert [example.question_id for example in split.examples] == ["0"]
     assert "1 (" in capsys.readouterr().err
+
+
+def test_samples_are_shown_where_the_config_asks_for_them(bench):
+    object.__setattr__(bench.env, "max_length", 2000)
+    split = bench.preparer.load_split("train")
+    plain, = bench.preparer.prepare(split, [0])
+    options = replace(bench.config.grounding, samples=1)
+    preparer = Preparer(replace(bench.config, grounding=options), bench.env, bench.sandbox)
+    shown, = preparer.prepare(split, [0])
+    assert "e.g." not in plain.schema and "name text e.g. 'Lima'" in shown.schema
 
 
 def test_a_sample_of_a_split_and_the_whole_split_share_their_questions(bench):

@@ -20,6 +20,7 @@ def add_options(evaluate: argparse.ArgumentParser) -> None:
     evaluate.add_argument("--split", default="dev", help="dev or train (default: %(default)s)")
     evaluate.add_argument("--questions", type=Path, help="the questions' file, where it is not in its usual place")
     evaluate.add_argument("--databases", type=Path, help="the databases' folder, likewise")
+    evaluate.add_argument("--tables", type=Path, help="the data set's tables.json, likewise")
     evaluate.add_argument("--task", type=Path, help="a file of value targets, instead of a data set")
     evaluate.add_argument(
         "--keys", action="store_true",
@@ -60,11 +61,12 @@ def evaluate(options: argparse.Namespace, config: GroundingConfig) -> int:
                      keep_table_columns=options.keep_table_columns)
     grounder = Grounder(options.cache, options.encoder, config, reasoner=make_reasoner(options))
     if options.task:
-        found = report.evaluate_task(read_task(options.task, options.root), grounder)
+        found = report.evaluate_task(read_task(options.task, options.root), grounder, options.tables)
     else:
         split = read_split(options.format, options.root, options.split, options.questions, options.databases)
         modes, budgets = dict.fromkeys(options.modes), dict.fromkeys(options.budgets)
-        found = report.evaluate_split(split.sample(options.limit), grounder, modes=[*modes], budgets=[*budgets])
+        found = report.evaluate_split(split.sample(options.limit), grounder, modes=[*modes], budgets=[*budgets],
+                                      tables_json=options.tables)
     if options.save_task:
         write_task(options.save_task, found.items, options.root)
     return _publish(found, options)

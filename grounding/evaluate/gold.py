@@ -1,7 +1,7 @@
 """What gold SQL uses of a schema: its tables, its columns, and the literals that it compares columns with.
 
 Aliases are resolved by sqlglot's `qualify` and followed through derived tables and common table expressions. Names are
-in lower case, as SQLite compares them. A star is evidence for its table only. Literals are quoted ones: a bare number
+by `fold_name`, as SQLite compares them. A star is evidence for its table only. Literals are quoted ones: a bare number
 stands in SQL as the question says it and need not be found.
 """
 
@@ -34,7 +34,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class GoldUse:
-    """What a statement uses of a database; all in lower case but the literals."""
+    """What a statement uses of a database; names by `fold_name`."""
 
     tables: frozenset[str]
     columns: frozenset[tuple[str, str]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from grounding.evaluate.gold import GoldUse, UnresolvedSql, read_gold
 from grounding.evaluate.grid import REASONING, Grid, Row, as_table
@@ -57,16 +58,19 @@ class Report:
 
 
 def evaluate_split(split: Split, grounder: Grounder, style: str = "compact", modes: Sequence[str] = MODES,
-                   budgets: Sequence[int | None] = (None,)) -> Report:
-    """Links of every question whose gold is resolved, and recall of the value targets that gold holds."""
+                   budgets: Sequence[int | None] = (None,), tables_json: Path | None = None) -> Report:
+    """Links of every question whose gold is resolved, and recall of the value targets that gold holds.
+
+    `tables_json` documents the databases; None looks for it where the data set has it.
+    """
     databases = databases_of(split.questions)
     items, fates = value_items(split.questions, databases)
     gold = [(question, use) for question in split.questions if (use := _use(question, databases)) is not None]
     grid = Grid(grounder, modes, budgets, style)
     counts = Counter({"question: database is missing": sum(split.missing.values())}) + fates
     values: dict[tuple, list[Value]] = {}
-    looked_up = look_up(grounder, [Request(q.question, q.database, q.evidence) for q, _ in gold])
-    for (question, use), found in zip(gold, looked_up):
+    requests = [Request(q.question, q.database, q.evidence, tables_json=tables_json) for q, _ in gold]
+    for (question, use), found in zip(gold, look_up(grounder, requests)):
         grid.add(found, use)
         counts.update(_count_reasoning(found))
         values[question.question, question.evidence, question.database] = _values(found)
@@ -74,9 +78,9 @@ def evaluate_split(split: Split, grounder: Grounder, style: str = "compact", mod
     return Report(recall(items, rankings) if items else {}, grid.rows(), dict(counts), items)
 
 
-def evaluate_task(items: Sequence[Item], grounder: Grounder) -> Report:
+def evaluate_task(items: Sequence[Item], grounder: Grounder, tables_json: Path | None = None) -> Report:
     """Recall of the value targets of a task file."""
-    requests = [Request(item.question, item.database, item.evidence) for item in items]
+    requests = [Request(item.question, item.database, item.evidence, tables_json=tables_json) for item in items]
     rankings = [_values(found) for found in look_up(grounder, requests)]
     return Report(recall(items, rankings), [], {"questions": len(items)}, list(items))
 
@@ -88,9 +92,9 @@ def look_up(grounder: Grounder, requests: Sequence[Request]) -> Iterator[Found]:
     size = REQUESTS_A_BATCH if grounder.reasons else REQUESTS  # a model is asked many questions at a time
     with tqdm(total=len(requests), unit="question", desc="grounding") as bar:
         for start in range(0, len(requests), size):
-            part = requests[start : start + size]
-            yield from grounder.look_up(part, max(CUTS))
-            bar.update(len(part))
+            for found in grounder.look_up(requests[start : start + size], max(CUTS)):
+                bar.update()  # before it is given: nobody may come back after the last
+                yield found
 
 
 def _values(found: Found) -> list[Value]:

@@ -20,6 +20,7 @@ import numpy as np
 
 from grounding.errors import InputError
 from grounding.io import atomic_write_text, read_jsonl
+from grounding.sqlite import fold_name
 
 Found = tuple[str, str, str]
 """(table, column, value) as retrieved."""
@@ -30,7 +31,7 @@ RESAMPLES = 2000
 
 @dataclass(frozen=True)
 class Target:
-    """A value to be found; names are compared without case, the value exactly with one of `accept`."""
+    """A value to be found; names are by `fold_name`, the value is compared exactly with each of `accept`."""
 
     table: str
     column: str
@@ -39,7 +40,7 @@ class Target:
 
     def is_hit_by(self, found: Found) -> bool:
         table, column, value = found
-        return (table.lower(), column.lower()) == (self.table, self.column) and value in self.accept
+        return (fold_name(table), fold_name(column)) == (self.table, self.column) and value in self.accept
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,8 @@ def read_task(path: Path, root: Path) -> list[Item]:
     items = []
     for number, row in read_jsonl(path):
         try:
-            targets = tuple(Target(target["table"].lower(), target["column"].lower(), frozenset(target["accept"]),
-                                   target["match_type"]) for target in row["targets"])
+            targets = tuple(Target(fold_name(target["table"]), fold_name(target["column"]),
+                                   frozenset(target["accept"]), target["match_type"]) for target in row["targets"])
             item = Item(row["question"], row.get("evidence", ""), root / row["db"], targets)
         except (KeyError, TypeError, AttributeError) as error:
             raise InputError(f"{path}, line {number}: not an item of a value task ({error!r})") from error

@@ -74,7 +74,7 @@ def _read_object(answer: str) -> dict[str, list[str]]:
 
 
 def _known_names(database: Database) -> dict[str, list[tuple[str, ...]]]:
-    """(table,) and (table, column), in lower case, by the name as a prompt shows it, without quotes."""
+    """(table,) and (table, column), by `fold_name`, by the name as a prompt shows it, without quotes and case."""
     known: dict[str, list[tuple[str, ...]]] = defaultdict(list)
     for table in database.tables:
         known[_plain(table.name)].append((fold_name(table.name),))

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from grounding.render.shown import Shown, ShownColumn, shown_places
+from grounding.render.keys import foreign_keys, places_of, primary_key
+from grounding.render.shown import Reference, Shown, ShownColumn
 
 _SHORT_TYPES = {"integer": "int"}
 _CODE = re.compile(r"(?:^|(?<=[;,] ))(\S{1,12}): ")  # "F: finished; R: retired" loses its colons
@@ -17,22 +18,24 @@ _CODE = re.compile(r"(?:^|(?<=[;,] ))(\S{1,12}): ")  # "F: finished; R: retired"
 
 def write_compact(tables: Sequence[Shown]) -> str:
     """The tables' lines."""
-    places = shown_places(tables)
+    places = places_of(tables)
     lines = []
     for table in tables:
-        columns = ", ".join(_column(column, places) for column in table.columns)
+        key = primary_key(table)
+        refers = {(column.name, to) for pairs in foreign_keys(table, places) for column, to in pairs}
+        columns = ", ".join(_column(column, column.name in key, refers) for column in table.columns)
         lines.append(f"{table.name}({columns})" + (f" ({table.note})" if table.note else ""))
     return "\n".join(lines)
 
 
-def _column(column: ShownColumn, places: set[tuple[str, str]]) -> str:
+def _column(column: ShownColumn, is_key: bool, refers: set[tuple[str, Reference]]) -> str:
     text = f"{column.name} {_SHORT_TYPES.get(column.type, column.type)}"
     if column.note:
         text += f" ({column.note})"
-    if column.primary_key:
+    if is_key:
         text += " pk"
     for reference in column.references:
-        if (reference.table, reference.column) in places:
+        if (column.name, reference) in refers:
             text += f" -> {reference.table}.{reference.column}" + (" (inferred)" if reference.is_inferred else "")
     if column.description and not column.is_key:  # pk and -> have said what a key is
         text += ": " + _CODE.sub(r"\1 ", column.description)

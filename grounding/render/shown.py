@@ -27,6 +27,8 @@ class Reference:
     is_inferred: bool
     composite: int | None
     """Which composite foreign key of its table this is a part of; None: of none."""
+    pairs: int = 1
+    """How many column pairs its key has."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Shown:
     stored_name: str
     name: str
     columns: tuple[ShownColumn, ...]
+    key_columns: int
+    """How many columns its primary key has, shown or not."""
     note: str = ""
 
 
@@ -62,11 +66,6 @@ def prepare(grounded: GroundedSchema, samples: int) -> list[Shown]:
     """The kept tables, best first, each with its kept columns in the database's order."""
     scribe = _Scribe(grounded, samples)
     return [scribe.table(table) for table in grounded.tables if table.columns]
-
-
-def shown_places(tables: list[Shown]) -> set[tuple[str, str]]:
-    """The columns that a foreign key may point at in what is written."""
-    return {(table.name, column.name) for table in tables for column in table.columns}
 
 
 class _Scribe:
@@ -83,6 +82,7 @@ class _Scribe:
         self._keys = defaultdict(list)
         for key in grounded.database.foreign_keys:
             self._keys[key.table, key.column].append(key)
+        self._pairs = {key: len(join) for join in grounded.database.joins for key in join}
 
     def table(self, linked: LinkedTable) -> Shown:
         table = self._tables[linked.name]
@@ -93,7 +93,7 @@ class _Scribe:
             if column.name in kept
         )
         note = _ALTERED if self._names.is_altered(table.name) else ""
-        return Shown(table.name, self._names.table(table.name), tuple(columns), note)
+        return Shown(table.name, self._names.table(table.name), tuple(columns), len(table.primary_key), note)
 
     def _column(self, table: Table, column: Column, has_evidence: bool) -> ShownColumn:
         place = (table.name, column.name)
@@ -116,7 +116,7 @@ class _Scribe:
     def _reference(self, key: ForeignKey) -> Reference:
         names = self._names
         table, column = names.table(key.ref_table), names.column(key.ref_table, key.ref_column)
-        return Reference(table, column, key.origin == INFERRED, key.composite)
+        return Reference(table, column, key.origin == INFERRED, key.composite, self._pairs[key])
 
 
 def worthwhile_description(table: Table, column: Column, is_key: bool) -> str:

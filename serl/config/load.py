@@ -74,6 +74,7 @@ RANGES = {
     "model.max_length": (1, None),
     "model.lora.rank": (0, None),
     "grounding.budget": (1, None),
+    "grounding.samples": (0, None),
     "grounding.link_similarity": (-1.0, 1.0),
     "grounding.chat_workers": (1, None),
     "grounding.chat_budget": (1, None),

@@ -64,6 +64,7 @@ class GroundingOptions:
     link_similarity: float | None = None
     style: str = "compact"  # compact | ddl
     budget: int = 1024  # tokens of the rendered schema
+    samples: int = 0  # frequent values shown for a linked text column that no value matched
     keep_all_columns: int = 30  # hybrid: a database of at most this many columns is shown whole
     keep_table_columns: int = 12  # hybrid: a linked table of at most this many columns is shown whole
     max_values_per_column: int = 10_000  # distinct texts of a column that are indexed, the frequent ones first

@@ -57,6 +57,38 @@ def test_query_asks_a_model_keeps_a_budget_and_says_what_a_model_did_not(racing,
     assert [column["name"] for column in table["columns"]] == ["nationality"]
 
 
+def test_the_text_marks_values_that_are_like_the_question_and_lists_all(racing, tmp_path, capsys):
+    shared = ("query", "--db", racing, "Monaco Grand Prix and the British", "--cache", tmp_path, "--encoder", "none")
+    code, out, _ = run(capsys, *shared)
+    text, listed = out.split("\n  ", 1)
+    assert code == 0 and "name text = 'Monaco Grand Prix', " in text and "Circuit de Monaco" not in text
+    assert "circuit.name = 'Circuit de Monaco'" in listed and "race.name = 'ITALIAN GRAND PRIX'" in listed
+    _, out, _ = run(capsys, *shared, "--min-score", "0.3")
+    assert "name text = 'Circuit de Monaco'" in out.split("\n  ", 1)[0]
+    _, whole, _ = run(capsys, *shared, "--json")
+    _, cut, _ = run(capsys, *shared, "--json", "--budget", "20")
+    assert json.loads(cut)["values"] == json.loads(whole)["values"] and cut != whole
+
+
+def test_the_text_comes_in_both_styles_with_samples(racing, tmp_path, capsys):
+    shared = ("query", "--db", racing, "status and points of results", "--cache", tmp_path, "--encoder", "none")
+    _, out, _ = run(capsys, *shared, "--style", "ddl", "--samples", "2")
+    assert "CREATE TABLE result (" in out and "  status TEXT, -- e.g. 'F', 'R'" in out
+    assert "e.g." not in run(capsys, *shared)[1]
+
+
+def test_values_are_listed_as_sql_writes_them(make_database, tmp_path, capsys):
+    path = make_database("CREATE TABLE t (year INTEGER, a TEXT); INSERT INTO t VALUES (1998, 'O''Hare'), (2004, 'x');")
+    _, out, _ = run(capsys, "query", "--db", path, "O'Hare in 1998", "--cache", tmp_path, "--encoder", "none")
+    assert "t.year = 1998\n" in out and "t.a = 'O''Hare'\n" in out
+
+
+def test_build_says_what_a_dense_index_misses(racing, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("grounding.build.misses", lambda about_dense: ["the dense channel finds 0.5"])
+    _, _, err = run(capsys, "build", "--root", racing.parent, "--cache", tmp_path, "--encoder", "none")
+    assert err.count("racing.sqlite: the dense channel finds 0.5") == 1
+
+
 def test_build_indexes_every_database_and_counts_the_bad_ones(racing, tmp_path, capsys):
     (racing.parent / "broken.sqlite").write_text("no database")
     code, out, err = run(

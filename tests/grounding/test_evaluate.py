@@ -72,6 +72,23 @@ def test_the_command_indexes_what_its_options_say(spider, tmp_path, capsys):
     assert [identity[name] for name in ("numbers", "max_values_per_column", "max_embedded_per_column")] == [False, 7, 5]
 
 
+def test_tables_json_is_taken_from_where_the_option_says(spider, tmp_path, capsys):
+    records = [{"db_id": "racing", "question": "How many grandstands?", "query": "SELECT laps FROM race"}]
+    (spider / "dev.json").write_text(json.dumps(records))
+    entry = {"db_id": "racing", "table_names_original": ["race"], "table_names": ["race"],
+             "column_names_original": [[0, "laps"]], "column_names": [[0, "grandstand"]]}
+    (tmp_path / "elsewhere.json").write_text(json.dumps([entry]))
+    command = ["eval", "--format", "spider", "--root", str(spider), "--encoder", "none", "--modes", "hybrid", "--json",
+               "--cache", str(tmp_path / "cache"), "--keep-all-columns", "0", "--keep-table-columns", "0"]
+    precision = []
+    for options in ([], ["--tables", str(tmp_path / "elsewhere.json")]):
+        assert main([*command, *options]) == 0
+        printed = capsys.readouterr()
+        precision.append(json.loads(printed.out)["links"]["table precision"]["value"])
+    assert precision == [1 / 4, 1], "without it nothing speaks for any table, and all are kept"
+    assert "1/1" in printed.err, "the progress bar comes to its end"
+
+
 def test_rows_by_links_and_budget(spider, tmp_path, capsys):
     shared = ["--encoder", "none", "--cache", str(tmp_path / "cache"), "--json", "--root", str(spider)]
     assert main(["eval", "--format", "spider", *shared, "--budgets", "none", "12", "--keep-all-columns", "0"]) == 0

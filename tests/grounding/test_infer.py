@@ -206,3 +206,16 @@ def test_inferred_keys_close_join_paths(make_database, tmp_path):
     grounder = Grounder(tmp_path / "cache", "none", GroundingConfig(keep_all_columns=0))
     grounded = grounder.ground(Request("What is the age of singers by size of the stage?", path))
     assert {table.name for table in grounded.tables} == {"singer", "stage", "show"}
+    whys = {(t["name"], c["name"]): c["why"] for t in grounded.to_json()["tables"] for c in t["columns"]}
+    assert whys["show", "stage_id"][-3:] == ["foreign key", "inferred", "join path"]
+
+
+def test_only_what_no_known_key_explains_is_said_to_be_inferred(make_database, tmp_path):
+    path = make_database(
+        f"""CREATE TABLE team (id INTEGER PRIMARY KEY); CREATE TABLE game (team_id INTEGER REFERENCES team (id));
+        CREATE TABLE fan (team_id INTEGER); INSERT INTO team VALUES {counted(1, 9)};
+        INSERT INTO game VALUES {counted(1, 9)}; INSERT INTO fan VALUES {counted(1, 9)};"""
+    )
+    grounded = Grounder(tmp_path / "cache", "none", GroundingConfig(mode="full")).ground(Request("?", path))
+    inferred = {(t.name, c.name) for t in grounded.tables for c in t.columns if "inferred" in c.why}
+    assert inferred == {("fan", "team_id")}, "game's key to team.id is declared"

@@ -57,6 +57,16 @@ def test_the_prompt_holds_question_evidence_whole_schema_and_matched_values(raci
     assert "country text = 'Monaco'" in user["content"]
 
 
+def test_the_prompt_marks_no_value_that_is_listed_by_rank_alone(racing, tmp_path):
+    with chat_server(GOOD) as server:
+        config = GroundingConfig(min_score=0.0)
+        grounder = Grounder(tmp_path, "none", config, reasoner=Reasoner(Endpoint(server.url, "m")))
+        grounded = grounder.ground(Request("Monaco Grand Prix and the British", racing))
+        prompt = server.asked[0]["messages"][1]["content"]
+    assert {"Monaco Grand Prix", "Circuit de Monaco"} <= {match.value for match in grounded.values}
+    assert "name text = 'Monaco Grand Prix', " in prompt and "Circuit de Monaco" not in prompt
+
+
 @pytest.mark.parametrize(("wrong", "reason"), [
     ("the tables are driver and result", "not one JSON object"),
     ('{"tables": ["driver"]} is all', "not one JSON object"),

@@ -5,6 +5,7 @@ import sqlite3
 import pytest
 
 from grounding import Grounder, GroundingConfig, InputError, Request, render_schema
+from grounding.render import fit_schema
 from grounding.sqlite import RESERVED, quote_if_needed
 
 STATUS = "original_column_name,column_description,value_description\nstatus,,F: finished; R: retired\n"
@@ -108,6 +109,28 @@ def test_the_budget_is_kept_and_cuts_come_in_order(racing, tmp_path):
         assert "laps" not in text or "nationality" in text, "columns without evidence go before those with"
     sizes = [count_words(text) for text in texts]
     assert sizes == sorted(sizes), "a larger budget never shows less"
+
+
+@pytest.mark.parametrize("style", ["compact", "ddl"])
+def test_a_budget_leaves_no_half_of_a_composite_key(make_database, tmp_path, style):
+    path = make_database(
+        """CREATE TABLE flight (carrier TEXT, number INTEGER, origin TEXT, PRIMARY KEY (carrier, number));
+        CREATE TABLE booking (
+            id INTEGER PRIMARY KEY, carrier TEXT, number INTEGER, guest TEXT,
+            FOREIGN KEY (carrier, number) REFERENCES flight);
+        INSERT INTO flight VALUES ('LH', 1, 'Monaco'); INSERT INTO booking VALUES (1, 'LH', 1, 'Bob');"""
+    )
+    grounded = ground("guests of carrier LH from Monaco", path, tmp_path / "cache")
+    seen = set()
+    for budget in range(25, 140):
+        text, shown = fit_schema(grounded, style, budget)
+        columns = {(table.name, column.name) for table in shown.tables for column in table.columns}
+        key, own = {("flight", name) for name in ("carrier", "number")}, {("booking", "carrier"), ("booking", "number")}
+        says_key = "carrier text pk" in text or "PRIMARY KEY (carrier" in text
+        refers = "-> flight" in text or "REFERENCES flight" in text
+        assert says_key == (key <= columns) and refers == (key | own <= columns), text
+        seen.add((len(key & columns), len((key | own) & columns)))
+    assert {(1, 2), (2, 3), (2, 4)} <= seen
 
 
 def test_a_budget_too_small_for_one_column_is_refused(racing, tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from grounding.errors import InputError
 from grounding.evaluate.questions import Question, read_split
 from grounding.evaluate.targets import databases_of, kind_of, value_items
-from grounding.evaluate.value_task import Target, read_task, write_task
+from grounding.evaluate.value_task import Item, Target, read_task, write_task
 
 
 def targets(path, sql, question="?"):
@@ -19,6 +19,15 @@ def targets(path, sql, question="?"):
 def test_a_literal_is_found_as_it_is_stored(racing):
     found, _ = targets(racing, "SELECT id FROM race WHERE name = 'italian grand prix '", "the Italian Grand Prix")
     assert found == [Target("race", "name", frozenset({"ITALIAN GRAND PRIX"}), "case-differs")]
+
+
+def test_a_target_of_names_beyond_ascii_is_hit_by_their_stored_spelling(make_database, tmp_path):
+    path = make_database("""CREATE TABLE "Élan" ("Größe Ä" TEXT); INSERT INTO "Élan" VALUES ('klein');""")
+    (target,), _ = targets(path, """SELECT 1 FROM "Élan" WHERE "größe Ä" = 'klein'""")
+    assert target.is_hit_by(("Élan", "Größe Ä", "klein")) and not target.is_hit_by(("élan", "Größe Ä", "klein"))
+    item = Item("?", "", path, (target,))
+    write_task(tmp_path / "task.jsonl", [item], tmp_path)
+    assert read_task(tmp_path / "task.jsonl", tmp_path) == [item]
 
 
 def test_spellings_that_differ_in_case_are_all_accepted_and_numbers_are_read_as_text(make_database):
