@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -139,13 +138,6 @@ def read_values(connection: sqlite3.Connection, plan: ColumnPlan, limit: int, ma
             else:
                 stored = "integer" if isinstance(found, int) else "real"
                 yield StoredValue(plan.table, plan.column, number_text(found), count, stored)
-
-
-def stored_values(database: Database, limit: int, max_chars: int, numbers: bool = False) -> Iterator[StoredValue]:
-    """The values of a whole database, column by column."""
-    with closing(open_values(database)) as connection:
-        for plan in plan_columns(connection, database, numbers):
-            yield from read_values(connection, plan, limit, max_chars)
 
 
 def open_values(database: Database) -> sqlite3.Connection:

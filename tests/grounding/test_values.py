@@ -1,13 +1,23 @@
 """Which values are taken from a database."""
 
+from contextlib import closing
+
 import pytest
 
 from grounding.schema import Database
-from grounding.values import number_text, numbers_worth, stored_values
+from grounding.values import number_text, numbers_worth, open_values, plan_columns, read_values
+
+
+def stored_values(path, limit, chars, numbers=False):
+    """What an index of the database takes, column by column."""
+    database = Database.read(path)
+    with closing(open_values(database)) as connection:
+        plans = plan_columns(connection, database, numbers)
+        return [value for plan in plans for value in read_values(connection, plan, limit, chars)]
 
 
 def values_of(path, limit=100, chars=100):
-    return [(v.table, v.column, v.text, v.count) for v in stored_values(Database.read(path), limit, chars)]
+    return [(v.table, v.column, v.text, v.count) for v in stored_values(path, limit, chars)]
 
 
 def test_without_numbers_only_text_is_taken_by_how_each_cell_is_stored(make_database):
@@ -43,7 +53,7 @@ def test_text_that_is_not_utf8_is_taken_with_replacement_characters(make_databas
 def numbers_of(path, limit=100_000):
     """Taken numbers by column."""
     found = {}
-    for value in stored_values(Database.read(path), limit, 100, numbers=True):
+    for value in stored_values(path, limit, 100, numbers=True):
         if value.stored != "text":
             found.setdefault(value.column, []).append(value.text)
     return found
