@@ -3,7 +3,8 @@
 Up to FLAT_VECTORS vectors the index is flat, in float16, which is how the vectors are cached: exact. Above, it is a
 graph (HNSW, Malkov & Yashunin 2018) over vectors in 8 bits a dimension. How wide the graph must be searched is
 measured on the database's own texts: some are misspelt, and their 10 nearest by the graph are compared with the
-10 nearest of all vectors; the width (`efSearch`) is doubled until 98 of 100 are found. The manifest keeps the numbers.
+10 nearest of all vectors; the width (`efSearch`) is doubled until 98 of 100 are found, or a question's mentions would
+take too long. The manifest keeps the numbers.
 
 Vectors pass through in windows, so that memory holds the index and no second copy of it. A graph of many vectors is
 saved as it grows; a build that was stopped takes its vectors from the cache and its graph from there.
@@ -26,7 +27,7 @@ from grounding.io import finish
 FLAT_VECTORS = 10_000  # 32 mentions against as many: some 15 ms of one core
 LINKS = 32  # of a node of the graph; level 0 has twice as many, 4 bytes each
 BUILD_WIDTH = 160  # efConstruction; a graph of half the width must be searched four times as widely
-WIDTHS = (32, 64, 128, 256, 512, 1024)  # efSearch
+WIDTHS = (32, 64, 128)  # efSearch; of 2,000,000 vectors, 128 takes 1 ms a mention, and a question has some 20
 TARGET = 0.98
 NEIGHBOURS = 10
 MEASURED = 200  # misspelt texts

@@ -113,8 +113,8 @@ class ValueIndex:
             found.update(self._values.execute(f"SELECT folded, id FROM string WHERE folded IN ({marks})", part))
         return found
 
-    def trigram(self, grams: Iterable[str]) -> list[tuple[int, str]]:
-        """(string id, folded text) of the texts that share most trigrams by Dice coefficient, best first."""
+    def trigram(self, grams: Iterable[str]) -> list[tuple[int, str, float]]:
+        """(string id, folded text, Dice coefficient of trigrams) of the likest texts, likest first."""
         return self._trigrams.nearest(frozenset(grams), TRIGRAM_CANDIDATES)
 
     def dense(self, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -96,6 +96,27 @@ def name_parts(name: str) -> list[str]:
     return _NAME_PART.findall(name)
 
 
+def holds_words(text: str, words: str) -> bool:
+    """Whether the words stand in the text just so, not as a part of longer words.
+
+    A regular expression would be compiled anew for each of a question's hundreds of candidates.
+
+    >>> holds_words("In New York, NY", "NY"), holds_words("In NYC", "NY"), holds_words("ANY NY", "NY")
+    (True, False, True)
+    """
+    start = text.find(words)
+    while start >= 0:
+        end = start + len(words)
+        if not _is_word_character(text[start - 1 : start]) and not _is_word_character(text[end : end + 1]):
+            return True
+        start = text.find(words, start + 1)
+    return False
+
+
+def _is_word_character(character: str) -> bool:
+    return character.isalnum() or character == "_"
+
+
 @lru_cache(maxsize=100_000)
 def name_stems(name: str) -> frozenset[str]:
     """Stems of a name's parts."""

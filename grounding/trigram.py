@@ -92,20 +92,19 @@ class TrigramSearch:
     def __init__(self, connection: sqlite3.Connection):
         self._connection = connection
 
-    def nearest(self, grams: frozenset[str], k: int) -> list[tuple[int, str]]:
-        """(string id, folded text) of the k texts with the highest Dice coefficient to these trigrams."""
+    def nearest(self, grams: frozenset[str], k: int) -> list[tuple[int, str, float]]:
+        """(string id, folded text, Dice coefficient) of the k texts that are likest to these trigrams, likest first."""
         keys = self._worth_reading(grams)
         marks = ",".join("?" * len(keys))
-        parts = [
-            np.frombuffer(members, dtype=np.uint16) + np.uint32(block * BLOCK)
-            for block, members in self._connection.execute(
-                f"SELECT block, members FROM posting WHERE gram IN ({marks})", keys
-            )
-        ]
-        if not parts:
+        postings = self._connection.execute(
+            f"SELECT block, members FROM posting WHERE gram IN ({marks})", keys
+        ).fetchall()
+        if not postings:
             return []
         is_exact = len(keys) == len(grams)
-        ids, shared = self._count(np.concatenate(parts))
+        places = np.frombuffer(b"".join(members for _, members in postings), dtype=np.uint16)
+        starts = np.array([block * BLOCK for block, _ in postings], dtype=np.uint32)
+        ids, shared = self._count(places + np.repeat(starts, [len(members) // 2 for _, members in postings]))
         if not is_exact:
             shared = self._estimate(ids, grams)
         scores = 2 * shared / (len(grams) + self._grams_S[ids])
@@ -115,9 +114,10 @@ class TrigramSearch:
             ids, scores = ids[best], scores[best]
         order = np.lexsort((ids, -scores))[:wanted]
         found = self._fetch(ids[order].tolist())
-        if not is_exact:
-            found.sort(key=lambda row: (-dice(grams, trigrams(row[1])), row[0]))
-        return found[:k]
+        if is_exact:
+            return [(string_id, text, score) for (string_id, text), score in zip(found, scores[order].tolist())]
+        compared = [(string_id, text, dice(grams, trigrams(text))) for string_id, text in found]
+        return sorted(compared, key=lambda row: (-row[2], row[0]))[:k]
 
     def _worth_reading(self, grams: frozenset[str]) -> list[int]:
         """Keys, the rarest trigrams first, until the common ones among them exceed what a look-up may read.
@@ -145,7 +145,8 @@ class TrigramSearch:
         """How many trigrams each of these texts shares with `grams`, as their signatures have it."""
         mine_2 = np.zeros(2, dtype=np.uint64)
         np.bitwise_or.at(mine_2, *signature_bit(np.array([key_of(gram) for gram in grams])))
-        counts_C2 = np.bitwise_count(self._signatures_S2[ids] & mine_2)
+        # `take` without bounds checks reads scattered rows in less than half the time of an index in brackets.
+        counts_C2 = np.bitwise_count(self._signatures_S2.take(ids, axis=0, mode="clip") & mine_2)
         return counts_C2[:, 0].astype(np.int64) + counts_C2[:, 1]
 
     def _fetch(self, ids: list[int]) -> list[tuple[int, str]]:

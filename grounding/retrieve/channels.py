@@ -16,7 +16,7 @@ import numpy as np
 from grounding.index import ValueIndex
 from grounding.mentions import Mention
 from grounding.retrieve.profile import NO, Profile
-from grounding.text import content_stems, dice, fold, name_stems, stem, trigrams, words
+from grounding.text import content_stems, fold, name_stems, stem, trigrams, words
 
 DENSE_NEIGHBOURS = 10  # a mention
 LEAST_DICE = 0.4  # below, texts share no more than an ending or a common syllable
@@ -109,9 +109,7 @@ def find_candidates(index: ValueIndex, profile: Profile, asked: Asked) -> tuple[
 
 def _offer_trigrams(index: ValueIndex, asked: Asked, found: Candidates) -> None:
     for number, mention in enumerate(asked.mentions):
-        grams = trigrams(mention.folded)
-        for string_id, text in index.trigram(grams):
-            similarity = dice(grams, trigrams(text))
+        for string_id, _, similarity in index.trigram(trigrams(mention.folded)):
             if similarity >= LEAST_DICE:
                 found[string_id].offer("trigram", similarity, number)
 

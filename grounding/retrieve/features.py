@@ -27,8 +27,8 @@ Of the cell
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Collection, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
@@ -37,7 +37,7 @@ from grounding.link import NEVER_TELLING
 from grounding.mentions import Mention
 from grounding.retrieve.channels import ABBREVIATIONS, Asked, Candidate
 from grounding.retrieve.profile import Profile
-from grounding.text import content_stems, dice, fold, is_number_like, name_stems, stem, words
+from grounding.text import content_stems, dice, fold, holds_words, is_number_like, name_stems, stem, words
 
 STRING = ("exact", "trigram", "dense", "pairs", "word", "initials", "prefix", "skipped", "similar", "cased", "covered",
           "inside", "behind", "place", "schema", "quoted", "capitalized", "number", "length", "exact_length", "short",
@@ -96,13 +96,17 @@ class _View:
         self.said = frozenset(self.positions)
         self.folded = [fold(word) for word in self.words]
         self.spans = [self._span(mention) for mention in mentions]
+        self.about: dict[int, tuple[float, ...]] = {}  # by mention
         self.exact_mentions = {c.best["exact"][1] for c in candidates.values() if "exact" in c.best}
+        self.mention_pairs = [_letter_pairs(mention.folded) for mention in mentions]
         self.mention_words = [content_stems(mention.folded) or (mention.folded,) for mention in mentions]
-        self.rivals: dict[str, list[float]] = {}  # by word, the likenesses of what mentions with that word find
+        self.rivals: dict[str, list[float]] = {}  # by word, the likenesses, ascending, of what mentions with it find
         for candidate in candidates.values():
             score, _, number = candidate.match
             for word in self.mention_words[number]:
                 self.rivals.setdefault(word, []).append(score)
+        for scores in self.rivals.values():
+            scores.sort()
         self.question_C = self.mention_MC = None
         if profile.names_CD is not None and asked.vectors_MD is not None:
             self.mention_MC = asked.vectors_MD @ profile.names_CD.T
@@ -121,29 +125,25 @@ class _View:
     def string(self, string_id: int, cell: Cell) -> list[float]:
         best = self.candidates[string_id].best
         score, _, number = self.candidates[string_id].match
-        mention = self.mentions[number]
+        is_inside, *about_mention = self._about(number)
         stripped = cell.text.strip()
         value_stems = content_stems(cell.folded)
-        mention_stems = content_stems(mention.folded)
         is_exact = float("exact" in best)
         is_short = float(len(stripped) <= 2)
         length = math.log1p(len(cell.folded)) / 4
-        cased = re.search(rf"(?<!\w){re.escape(stripped)}(?!\w)", self.text) is not None
+        cased = holds_words(self.text, stripped)
         return [
             is_exact,
             best.get("trigram", (0.0,))[0],
             best.get("dense", (0.0,))[0],
-            max(self._pairs(number, cell.folded) for _, number in best.values()),
+            self._pairs({number for _, number in best.values()}, cell.folded),
             *(float(way in self.candidates[string_id].abbreviates) for way in ABBREVIATIONS),
             score,
             float(cased),
             _share(value_stems, self.said),
-            float(self._is_inside(mention, number)),
+            is_inside,
             *self._rivalry(score, number),
-            _share(mention_stems, self.profile.schema_stems),
-            float(mention.kind == "quoted"),
-            float(mention.kind == "capitalized"),
-            float(mention.kind == "number"),
+            *about_mention,
             length,
             is_exact * length,
             is_short,
@@ -151,22 +151,29 @@ class _View:
             float(is_number_like(stripped)),
         ]
 
-    def _is_inside(self, mention: Mention, number: int) -> bool:
-        """Whether the mention is a part of another that is stored just so."""
-        return any(
-            other != number and f" {mention.folded} " in f" {self.mentions[other].folded} "
-            for other in self.exact_mentions
-        )
+    def _about(self, number: int) -> tuple[float, ...]:
+        """Features inside, schema, quoted, capitalized and number: the same for all that this mention found."""
+        if number not in self.about:
+            mention = self.mentions[number]
+            is_inside = any(  # a part of another mention that is stored just so
+                other != number and f" {mention.folded} " in f" {self.mentions[other].folded} "
+                for other in self.exact_mentions
+            )
+            schema = _share(content_stems(mention.folded), self.profile.schema_stems)
+            kinds = (float(mention.kind == kind) for kind in ("quoted", "capitalized", "number"))
+            self.about[number] = (float(is_inside), schema, *kinds)
+        return self.about[number]
 
-    def _pairs(self, number: int, folded: str) -> float:
-        """Dice coefficient of letter pairs, which a slip of the pen changes less than trigrams."""
-        return dice(_letter_pairs(self.mentions[number].folded), _letter_pairs(folded))
+    def _pairs(self, numbers: Iterable[int], folded: str) -> float:
+        """Dice coefficient of letter pairs, which a slip changes less than trigrams, to the likest of the mentions."""
+        pairs = _letter_pairs(folded)
+        return max(dice(self.mention_pairs[number], pairs) for number in numbers)
 
     def _rivalry(self, score: float, number: int) -> tuple[float, float]:
         """How far, and how many places (as a logarithm), the text is behind the likest one; at its best word."""
         rivals = [self.rivals[word] for word in self.mention_words[number]]
-        behind = min(max(scores) for scores in rivals) - score
-        place = min(sum(other > score for other in scores) for scores in rivals)
+        behind = min(scores[-1] for scores in rivals) - score
+        place = min(len(scores) - bisect_right(scores, score) for scores in rivals)
         return behind, math.log1p(place) / 4
 
     def column(self, place: tuple[str, str]) -> list[float]:

@@ -110,7 +110,7 @@ def test_numbers_are_found_exactly_with_how_they_are_stored_and_not_by_likeness(
     found = index.exact(["1970", "2.5", "1971"])
     cells = {cell.text: cell.stored for _, cell in index.cells(list(found.values()))}
     assert cells == {"1970": "real", "2.5": "real", "1971": "text"}
-    assert [folded for _, folded in index.trigram(trigrams("1970"))] == ["1971"]
+    assert [folded for _, folded, _ in index.trigram(trigrams("1970"))] == ["1971"]
     without = open_index(path, tmp_path / "cache", config=GroundingConfig(numbers=False))
     assert set(without.exact(["1970", "2.5", "1971"])) == {"1971"}
 

@@ -22,7 +22,7 @@ def search_over(texts, block=trigram.BLOCK):
 def by_hand(texts, mention, k):
     grams = trigrams(mention)
     scored = [(-dice(grams, trigrams(text)), number, text) for number, text in enumerate(texts)]
-    return [(number, text) for score, number, text in sorted(scored)[:k] if score]
+    return [(number, text, -score) for score, number, text in sorted(scored)[:k] if score]
 
 
 def made_up(count, seed=0):
@@ -61,7 +61,7 @@ def test_common_trigrams_are_left_out_but_the_best_are_compared_in_full(monkeypa
     search = search_over(texts)
     wanted = texts[137]
     assert len(search._worth_reading(trigrams(wanted))) < len(trigrams(wanted))
-    assert search.nearest(trigrams(wanted), 3)[0] == (137, wanted)
+    assert search.nearest(trigrams(wanted), 3)[0] == (137, wanted, 1.0)
 
 
 @pytest.mark.parametrize("grams", [set(), {"zzz"}])
