@@ -56,8 +56,9 @@ train-bird: $(READY)
 	$(BIN)/serl train --config "$(CONFIG)" --name "$(NAME)" --data.root "$(BIRD_ROOT)" --model.path "$(MODEL)" \
 	  --auto-resume $(ARGS)
 
+# A process a core, each with one thread; a file's tests stay together, since they share what is costly to make.
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow and not engine"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not engine"
 
 test-slow: $(READY) $(VENV)/.smollm2 engines
 	$(BIN)/python -m pytest -m "slow or engine"
