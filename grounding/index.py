@@ -13,7 +13,6 @@ hash. Anything else is built again. Bytes that rotted on the disk keep their fil
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -212,8 +211,9 @@ def _build(
                 os.rename(staging, folder)
                 shutil.rmtree(folder / "damaged", ignore_errors=True)
                 (folder / LOCK).unlink()  # last: who waits for it looks for it in the place where it was
+                return  # what is in that place by now is another's
         except Exception:
             shutil.rmtree(staging, ignore_errors=True)
             raise
-        with contextlib.suppress(FileNotFoundError):
-            shutil.rmtree(staging)
+        # Who comes while it is removed puts a lock of its own into it, and removes it in turn.
+        shutil.rmtree(staging, ignore_errors=True)

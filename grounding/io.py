@@ -115,7 +115,12 @@ def exclusive(folder: Path) -> Iterator[None]:
     The holder may rename or remove the folder; who waited for it then gets a new one. A holder that dies lets go.
     """
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:  # also where it is there, and moved away before mkdir looks whether it is a folder
+            if folder.exists() and not folder.is_dir():
+                raise
+            continue
         try:
             lock = open(folder / LOCK, "a")  # noqa: SIM115 (it is closed below)
         except FileNotFoundError:  # it was moved away between the two lines

@@ -86,6 +86,25 @@ def test_concurrent_builders_end_with_one_whole_index(racing, tmp_path):
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [indices[0].folder.name]
 
 
+def test_a_folder_that_another_builder_moves_away_while_it_is_made_is_made_again(tmp_path, monkeypatch):
+    make, calls = os.mkdir, []
+
+    def moved_away(path, mode=0o777):
+        """As mkdir finds it the first time: there, and gone when somebody looks what it is."""
+        calls.append(path)
+        if len(calls) == 1:
+            raise FileExistsError(path)
+        make(path, mode)
+
+    monkeypatch.setattr(os, "mkdir", moved_away)
+    with io.exclusive(tmp_path / "staging"):
+        assert (tmp_path / "staging" / io.LOCK).exists() and len(calls) == 2
+    monkeypatch.undo()
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileExistsError), io.exclusive(tmp_path / "file"):
+        pass
+
+
 def test_numbers_stay_out_of_the_dense_channel(make_database, minilm, tmp_path):
     path = make_database(
         "CREATE TABLE t (a TEXT); INSERT INTO t VALUES ('1970'), ('France'), ('2020-01-01'), ('K-12'), ('+49 30 1');"
