@@ -37,8 +37,7 @@ def make_reasoner(options: argparse.Namespace) -> Reasoner | None:
         if not getattr(options, name) > 0:
             raise InputError(f"--{name.replace('_', '-')} is {getattr(options, name)}; it must be above 0")
 
-    from grounding.reasoning import Endpoint, Reasoner
+    from grounding.reasoning import ask_server
 
-    chat = Endpoint(options.chat_url, options.chat_model, options.chat_key, options.chat_timeout)
-    return Reasoner(chat, options.chat_model, options.cache / "answers", options.chat_budget,
-                    workers=options.chat_workers, progress=True)
+    return ask_server(options.chat_url, options.chat_model, options.chat_key, options.chat_timeout, options.cache,
+                      options.chat_budget, options.chat_workers)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from grounding.evaluate.gold import UnresolvedSql, read_gold
 from grounding.grounded import Links
-from grounding.reasoning import ChatError, Endpoint, Message, Reasoner
+from grounding.reasoning import ChatError, Message, Reasoner, ask_server
 from grounding.schema import Database
 from serl.agent.env import Environment
 from serl.config.options import GroundingOptions
@@ -53,9 +53,8 @@ def policy_reasoner(generator: Generator, env: Environment, options: GroundingOp
 
 def server_reasoner(options: GroundingOptions) -> Reasoner:
     """Asks the server of the config; its answers are kept beside the value indices."""
-    chat = Endpoint(options.chat_url, options.chat_model, options.chat_key, options.chat_timeout_s)
-    return Reasoner(chat, options.chat_model, Path(options.cache) / "answers", options.chat_budget,
-                    workers=options.chat_workers, progress=True)
+    return ask_server(options.chat_url, options.chat_model, options.chat_key, options.chat_timeout_s,
+                      Path(options.cache), options.chat_budget, options.chat_workers)
 
 
 def gold_links(examples: Sequence[Example]) -> list[Links | None]:

@@ -8,6 +8,8 @@ A folder may hold an adapter and name the model it belongs to, as the checkpoint
 import copy
 import importlib.util
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from serl import lora as adapters
@@ -46,6 +48,24 @@ def load(path: str, dtype: str, lora: LoraConfig = LoraConfig(), seed: int = 0):
         parameter.data = parameter.data.clone()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     return model.to(device), tokenizer
+
+
+@contextmanager
+def eval_mode(model) -> Iterator[None]:
+    """Without dropout, as scorers and samplers compute; afterwards in the mode it was in."""
+    training = model.training
+    if training:  # it walks through all modules: not at each token
+        model.eval()
+    try:
+        yield
+    finally:
+        if training:
+            model.train()
+
+
+def positions(model) -> int | None:
+    """How many tokens a sequence may have; None where the model does not say."""
+    return getattr(model.config.get_text_config(), "max_position_embeddings", None)
 
 
 class Snapshot:

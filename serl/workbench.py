@@ -94,7 +94,7 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
     """A workbench around a model that is loaded already."""
     if config.model.shared_prefix and not can_share(model):
         config = replace(config, model=replace(config.model, shared_prefix=False))
-    positions = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    positions = models.positions(model)
     if positions is not None and config.model.max_length > positions:
         raise InputError(f"config: model.max_length is {config.model.max_length}; model {config.model.path} has only "
                          f"{positions} positions")

@@ -9,6 +9,6 @@
 
 from grounding.reasoning.chat import Chat, ChatError, Message
 from grounding.reasoning.endpoint import Endpoint
-from grounding.reasoning.reasoner import Reasoned, Reasoner
+from grounding.reasoning.reasoner import Reasoned, Reasoner, ask_server
 
-__all__ = ["Chat", "ChatError", "Endpoint", "Message", "Reasoned", "Reasoner"]
+__all__ = ["Chat", "ChatError", "Endpoint", "Message", "Reasoned", "Reasoner", "ask_server"]

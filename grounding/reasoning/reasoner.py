@@ -16,6 +16,7 @@ from grounding.budget import estimate_tokens
 from grounding.errors import InputError
 from grounding.grounded import Links
 from grounding.reasoning.chat import CachedChat, Chat, ChatError
+from grounding.reasoning.endpoint import Endpoint
 from grounding.reasoning.parse import Malformed, parse_links
 from grounding.reasoning.prompt import Ask, ask_again, make_prompt
 
@@ -76,3 +77,10 @@ class Reasoner:
                 messages = ask_again(prompt.messages, answer, str(error))
         warnings.append(f"no reasoning links: {'; then: '.join(reasons)}")
         return Reasoned(None, tuple(warnings), bool(prompt.left_out))
+
+
+def ask_server(url: str, model: str, key: str | None, timeout_s: float, cache: Path, budget: int, workers: int
+               ) -> Reasoner:
+    """Reasoning links by an OpenAI-compatible server (see Endpoint); answers are kept in `cache`, with the indices."""
+    chat = Endpoint(url, model, key, timeout_s)
+    return Reasoner(chat, model, cache / "answers", budget, workers=workers, progress=True)

@@ -16,6 +16,7 @@ from serl.generate.decoding import SharedDecoder
 from serl.generate.interface import Generation, Request
 from serl.generate.plain import PlainDecoder
 from serl.generate.sampling import IsComplete, Sampling, sample
+from serl.model import eval_mode, positions
 
 
 class HFGenerator:
@@ -34,7 +35,7 @@ class HFGenerator:
         self._decoder = (SharedDecoder if share else PlainDecoder)(model, batch_size)
         self._pending: dict[Hashable, Sampling] = {}
         self._busy: set[Hashable] = set()  # sessions with a pending request
-        self._limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+        self._limit = positions(model)
         self._weights = list(model.parameters())
         self._version: list[tuple[int, int]] = []
 
@@ -54,14 +55,9 @@ class HFGenerator:
     def poll(self, block: bool = True) -> list[tuple[Hashable, Generation]]:
         if not self._pending:
             return []
-        if training := self.model.training:
-            self.model.eval()
-        try:
+        with eval_mode(self.model):
             while not (done := self._step()) and block:
                 pass
-        finally:
-            if training:
-                self.model.train()
         return done
 
     def cancel(self, key: Hashable) -> None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from serl.model import eval_mode
+
 SEQUENCES, LENGTH = 4, 32
 NOISE = 4.0  # versions must be apart by this times the largest difference that was seen after good updates
 
@@ -64,10 +66,8 @@ def probe_sequences(vocabulary: int, seed: int, length: int = LENGTH) -> list[li
 @torch.no_grad()
 def trainer_logprobs(model, sequences: Sequence[Sequence[int]], temperature: float = 1.0) -> list[list[float]]:
     """Log-probs of every token after the first of sequences of one length; in eval mode."""
-    training = model.training
-    model.eval()
     ids_BL = torch.tensor(sequences, device=model.device)
-    logits_BLV = model(input_ids=ids_BL, use_cache=False).logits[:, :-1].float()
-    model.train(training)
+    with eval_mode(model):
+        logits_BLV = model(input_ids=ids_BL, use_cache=False).logits[:, :-1].float()
     logprob_BLV = (logits_BLV / temperature).log_softmax(-1)
     return logprob_BLV.gather(-1, ids_BL[:, 1:, None])[..., 0].tolist()

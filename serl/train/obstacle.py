@@ -6,6 +6,7 @@ import torch
 
 from serl.backbone import Backbone
 from serl.errors import InputError
+from serl.model import eval_mode
 from serl.train.scoring import Tail, logprobs
 from serl.train.sharing import LEAST
 
@@ -31,14 +32,11 @@ def obstacle(model) -> str | None:
     prompt, *rest = ([(step * i + 3) % size for i in range(length)]
                      for step, length in ((7, 2 * LEAST), (5, 9), (11, 6)))
     tails = [Tail([*prompt, *own], len(prompt), len(prompt) - 1) for own in rest]
-    training = model.training
-    model.eval()
     try:
-        plain, shared = (torch.cat(logprobs(model, tails, 1.0, share)) for share in (False, True))
+        with eval_mode(model):
+            plain, shared = (torch.cat(logprobs(model, tails, 1.0, share)) for share in (False, True))
     except (TypeError, AttributeError, RuntimeError, ValueError, InputError) as error:
         return f"its attention cannot share a prompt ({error})"
-    finally:
-        model.train(training)
     difference = (plain - shared).abs().max().item()
     tolerance = 1e-3 if backbone.embedding.weight.dtype in (torch.float32, torch.float64) else 0.1
     if not difference <= tolerance * max(1.0, plain.abs().max().item()):

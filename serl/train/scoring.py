@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import torch
 
+from serl.model import eval_mode
 from serl.ragged import batches, pad
 from serl.train.sharing import shared_logprobs
 from serl.train.tail import Tail
@@ -99,11 +100,9 @@ def score(model, tails: Sequence[Tail], micro_tokens: int, temperature: float, s
 def by_micro_batches(model, tails: Sequence[Tail], micro_tokens: int, share: bool,
                      work: Callable[[list[Tail]], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
     """What `work` makes of each tail, a micro-batch at a time, with the model in eval mode and without gradient."""
-    training = model.training
-    model.eval()
     out: list[torch.Tensor | None] = [None] * len(tails)
-    for batch in micro_batches(tails, micro_tokens, share):
-        for index, found in zip(batch, work([tails[i] for i in batch])):
-            out[index] = found
-    model.train(training)
+    with eval_mode(model):
+        for batch in micro_batches(tails, micro_tokens, share):
+            for index, found in zip(batch, work([tails[i] for i in batch])):
+                out[index] = found
     return out

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from serl.errors import InputError
+from serl.model import eval_mode
 from serl.ragged import buckets, pad
 from serl.train.scoring import Tail
 from serl.train.sharing import shared_states
@@ -23,12 +24,10 @@ def states(model, tails: Sequence[Tail], share: bool) -> list[torch.Tensor]:
 def check(model) -> None:
     """Raise InputError if this model's logits are not its head's: some models scale or cap them."""
     ids = [(7 * i + 3) % min(model.config.vocab_size, 64) for i in range(9)]
-    training = model.training
-    model.eval()
-    logits_QV = model(input_ids=torch.tensor([ids], device=model.device)).logits[0, :-1]
-    (hidden_QD,) = states(model, [Tail(ids, 1, 0)], share=False)
-    made_QV = model.get_output_embeddings()(hidden_QD)
-    model.train(training)
+    with eval_mode(model):
+        logits_QV = model(input_ids=torch.tensor([ids], device=model.device)).logits[0, :-1]
+        (hidden_QD,) = states(model, [Tail(ids, 1, 0)], share=False)
+        made_QV = model.get_output_embeddings()(hidden_QD)
     if not torch.allclose(made_QV, logits_QV, atol=1e-3 * max(1.0, logits_QV.abs().max().item())):
         raise InputError(f"{type(model).__name__}: its logits are not its head's output, so its distribution cannot be "
                          "made piece by piece; train.loss distillation and sdpo need that")
