@@ -1,0 +1,77 @@
+"""What processes tell each other: sums, everyone's things in order, and an end to waiting for one that is gone."""
+
+import os
+import socket
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+
+from serl.errors import InputError
+from serl.parallel import ALONE, Ranks, open_ranks
+
+SIZE = 2
+
+
+def run(work, *arguments) -> list:
+    """`work(ranks, *arguments)` in two processes; what they return, in the order of ranks."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with ProcessPoolExecutor(SIZE, get_context("spawn")) as pool:
+        return [task.result(120) for task in [pool.submit(_begin, rank, port, work, arguments)
+                                              for rank in range(SIZE)]]
+
+
+def _begin(rank: int, port: int, work, arguments):
+    os.environ |= {"RANK": str(rank), "WORLD_SIZE": str(SIZE), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1",
+                   "MASTER_PORT": str(port)}
+    with open_ranks(2.0) as ranks:
+        return work(ranks, *arguments)
+
+
+def tell(ranks: Ranks) -> dict:
+    return {"sum": ranks.sum(0.5 + ranks.rank), "most": ranks.most(-3.0 - ranks.rank),
+            "everyone": ranks.gather(f"rank {ranks.rank}"), "first": ranks.from_first({"from": ranks.rank}),
+            "three": ranks.interleaved([10 * place for place in ranks.share(3)], 3),
+            "one": ranks.interleaved([place for place in ranks.share(1)], 1)}
+
+
+def wait_in_vain(ranks: Ranks) -> str:
+    if ranks.rank == 1:
+        return "gone"
+    with pytest.raises(RuntimeError):  # the other end closed, or nobody came in time
+        ranks.sum(1.0)
+    return "raised"
+
+
+def test_two_processes_tell_each_other():
+    expected = {"sum": 2.0, "most": -3.0, "everyone": ["rank 0", "rank 1"], "first": {"from": 0},
+                "three": [0, 10, 20], "one": [0]}
+    assert run(tell) == [expected, expected]
+
+
+def test_a_rank_that_waits_for_one_that_is_gone_raises():
+    assert run(wait_in_vain) == ["raised", "gone"]
+
+
+def test_one_process_needs_nobody(monkeypatch):
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    with open_ranks(1.0) as ranks:
+        assert ranks == ALONE and ranks.leads
+    assert tell(ALONE) == {"sum": 0.5, "most": -3.0, "everyone": ["rank 0"], "first": {"from": 0},
+                           "three": [0, 10, 20], "one": [0]}
+
+
+@pytest.mark.parametrize("count", [0, 1, 5, 6])
+def test_everything_is_someones_once(count):
+    parts = [list(Ranks(rank, 3).share(count)) for rank in range(3)]
+    assert sorted(sum(parts, [])) == list(range(count))
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def test_half_an_environment_is_refused(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.delenv("RANK", raising=False)
+    with pytest.raises(InputError, match="RANK"), open_ranks(1.0):
+        pass
