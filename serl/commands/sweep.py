@@ -43,12 +43,18 @@ def run(args: argparse.Namespace) -> int:
     folder = args.runs or Path("runs") / sweep.name
     states = {} if args.only_table else _run(sweep, folder, args)
 
-    from serl.sweep.table import compare, write_comparison
+    from serl.sweep.compare import compare
+    from serl.sweep.table import text_of, write_comparison
 
-    comparison = compare(sweep, folder)
-    if comparison is not None:
+    if args.arms:  # with those that they are compared with
+        shown = {*args.arms, sweep.baseline, sweep.ceiling}
+        sweep = replace(sweep, arms={name: options for name, options in sweep.arms.items() if name in shown})
+    comparison = compare(sweep, folder, parse_overrides(args.overrides))
+    if comparison is None:
+        print(f"{folder}: no run of {args.file} is done yet", file=sys.stderr)
+    else:
         out = write_comparison(comparison, sweep, args.file, args.out or folder)
-        print(f"\n{comparison.text()}\n\nwrote {out}, .csv and .png", file=sys.stderr)
+        print(f"\n{text_of(comparison)}\n\nwrote {out}, .csv and .png", file=sys.stderr)
     if args.json:
         print_json({"states": states, "comparison": comparison and comparison.to_json()})
     return int("failed" in states.values() or comparison is None)

@@ -7,5 +7,7 @@
     branches.py       the turns of a batch with their hindsight; controls.py gives them another, to compare
     teacher.py        the weights that score them
     gaps.py           the evidence: normalize.py, maps.py, masks.py and schedule.py make weights.py of it
-    credit/           other sources of evidence
+    parts/            what the parts of an action did, executed alone: tables, joins, conditions
+    credit/           other sources of evidence, and whether evidence finds mistakes
+    diagnostics/      what hindsight did to the tokens of a step, in numbers
 """

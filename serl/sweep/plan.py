@@ -8,8 +8,9 @@
       grpo: {hindsight.source: none}
       serl: {}
     grid: {hindsight.lambda0: [0.25, 0.5]}          every combination, on top of each arm
+    ceiling: oracle_diff                            the arm whose gain over the baseline the others are a share of
     metrics: [seen/greedy, seen/mean@8]             columns of the table: split and metric of the last evaluation
-    curve: eval/seen                                a metric of metrics.jsonl, drawn against updates
+    curves: [eval/seen, eval/unseen]                metrics of metrics.jsonl, against updates
 
 `arms` or `grid` must be there, the rest but `config` may be missing. Options are written `section.key: value` or
 nested, as in a recipe. Relative paths are relative to the working directory, as everywhere.
@@ -29,8 +30,8 @@ from serl.config import Config, load_config
 from serl.errors import InputError
 from serl.io import read_text
 
-KEYS = ("config", "baseline", "seeds", "set", "arms", "grid", "metrics", "curve")
-METRICS, CURVE = ("seen/greedy", "unseen/greedy"), "ex/train"
+KEYS = ("config", "baseline", "ceiling", "seeds", "set", "arms", "grid", "metrics", "curves")
+METRICS, CURVES = ("seen/greedy", "unseen/greedy"), ("ex/train",)
 _NAME = re.compile(r"[\w.=,+-]+")
 
 
@@ -54,10 +55,11 @@ class Sweep:
     name: str
     config: Path
     baseline: str
+    ceiling: str | None
     seeds: tuple[int, ...]
     arms: Mapping[str, tuple[tuple[str, str], ...]]
     metrics: tuple[str, ...]
-    curve: str
+    curves: tuple[str, ...]
 
     @property
     def runs(self) -> list[Run]:
@@ -91,13 +93,17 @@ def read_sweep(path: Path) -> Sweep:
     if any(type(seed) is not int or seed < 0 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise InputError(f"{path}: seeds should be different whole numbers")
     arms = _arms(path, tree)
-    baseline = tree.get("baseline", next(iter(arms)))
-    if baseline not in arms:
-        raise InputError(f"{path}: baseline {baseline!r} is no arm; there are {', '.join(arms)}")
+    baseline, ceiling = tree.get("baseline", next(iter(arms))), tree.get("ceiling")
+    for key, name in (("baseline", baseline), ("ceiling", ceiling)):
+        if name not in arms and (key, name) != ("ceiling", None):
+            raise InputError(f"{path}: {key} {name!r} is no arm; there are {', '.join(arms)}")
+    if ceiling == baseline:
+        raise InputError(f"{path}: ceiling and baseline are both {baseline}, which leaves nothing to share")
     metrics = tuple(_list(path, tree, "metrics", list(METRICS)))
     if any(not isinstance(metric, str) or metric.count("/") != 1 for metric in metrics):
         raise InputError(f"{path}: metrics are written split/metric, as in seen/greedy")
-    return Sweep(path.stem, Path(tree["config"]), baseline, tuple(seeds), arms, metrics, str(tree.get("curve", CURVE)))
+    curves = tuple(map(str, _list(path, tree, "curves", list(CURVES))))
+    return Sweep(path.stem, Path(tree["config"]), baseline, ceiling, tuple(seeds), arms, metrics, curves)
 
 
 def _list(path: Path, tree: Mapping[str, Any], key: str, default: list) -> list:

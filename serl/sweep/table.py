@@ -1,137 +1,28 @@
-"""Finished runs of a sweep → what the arms have reached, and how they differ from the baseline.
-
-Seeds are the unit. Means have Student's t interval over seeds, m ± t(0.975, n − 1) s / √n: a percentile bootstrap over
-so few is far too narrow (of 5 normal values it covers the mean in 83% of cases where it says 95%). Differences are
-taken seed by seed, since runs of a seed share the questions' order and the streams of sampling: d_s = arm_s −
-baseline_s, then the same interval. `updates to baseline` is the number of updates after which an arm's mean curve first
-reaches the baseline's last value, between two points on a line.
-"""
+"""A comparison of arms as Markdown, as CSV and as a picture."""
 
 from __future__ import annotations
 
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from serl.config import load_config
-from serl.evaluate.summary import read_summaries
 from serl.io import atomic_write_text
-from serl.sweep.plan import Run, Sweep
-from serl.tracking import read_metrics
+from serl.sweep.compare import Arm, Comparison
+from serl.sweep.plan import Sweep
+from serl.sweep.stats import Mean
 
-Curve = list[tuple[int, float]]  # (updates, value)
-
-
-@dataclass(frozen=True)
-class Mean:
-    """A mean over `n` seeds with its 95% interval; NaN ends with a single seed."""
-
-    value: float
-    low: float
-    high: float
-    n: int
+MOST_POINTS = 8
+"""Columns of a curve's table."""
 
 
-@dataclass(frozen=True)
-class Arm:
-    """`means` and `differences` to the baseline by metric; `curve` is the mean over seeds."""
-
-    name: str
-    seeds: tuple[int, ...]
-    means: Mapping[str, Mean]
-    differences: Mapping[str, Mean]
-    curve: Curve
-    updates_to_baseline: float | None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The arms that have finished runs, in the file's order."""
-
-    arms: tuple[Arm, ...]
-    baseline: str
-    metrics: tuple[str, ...]
-    curve: str
-    missing: int  # runs that are not there yet
-
-    def to_json(self) -> dict[str, Any]:
-        """JSON has no NaN: what is not known is null."""
-        return _known(asdict(self))
-
-    def text(self) -> str:
-        """The table in Markdown."""
-        head = ["arm", "seeds", *(f"{metric} | − {self.baseline}" for metric in self.metrics),
-                f"updates to {self.baseline}'s last {self.curve}"]
-        rows = [[arm.name, str(len(arm.seeds)),
-                 *(f"{_percent(arm.means.get(metric))} | {_points(arm.differences.get(metric))}"
-                   for metric in self.metrics),
-                 "–" if arm.updates_to_baseline is None else f"{arm.updates_to_baseline:.0f}"] for arm in self.arms]
-        align = "|---|---:|" + "---:|" * (2 * len(self.metrics) + 1)
-        lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
-        return "\n".join([lines[0], align, *lines[1:]])
-
-
-def compare(sweep: Sweep, folder: Path) -> Comparison | None:
-    """The comparison of the runs in `folder` that have their last evaluation; None if there is none."""
-    found: dict[str, dict[int, tuple[dict[str, float], Curve]]] = {arm: {} for arm in sweep.arms}
-    for run in sweep.runs:
-        if (folder / run.name / "eval" / "rl" / "summary.json").is_file():
-            found[run.arm][run.seed] = _read(folder, run, sweep)
-    done = sum(map(len, found.values()))
-    if not done:
-        return None
-    base, curves = found[sweep.baseline], {arm: _mean_curve([curve for _, curve in own.values()])
-                                           for arm, own in found.items()}
-    goal = curves[sweep.baseline][-1][1] if curves[sweep.baseline] else None
-    arms = []
-    for name, own in found.items():
-        if own:
-            means = {metric: mean_of([values[metric] for values, _ in own.values()]) for metric in sweep.metrics}
-            shared = [seed for seed in own if seed in base] if name != sweep.baseline else []
-            apart = {metric: mean_of([own[seed][0][metric] - base[seed][0][metric] for seed in shared])
-                     for metric in sweep.metrics} if shared else {}
-            reached = None if goal is None else updates_to(curves[name], goal)
-            arms.append(Arm(name, tuple(own), means, apart, curves[name], reached))
-    return Comparison(tuple(arms), sweep.baseline, sweep.metrics, sweep.curve, len(sweep.runs) - done)
-
-
-def mean_of(values: Sequence[float]) -> Mean:
-    """Mean and Student's t interval.
-
-    >>> mean = mean_of([1.0, 2.0, 3.0])
-    >>> mean.value, round(mean.low, 3), round(mean.high, 3)
-    (2.0, -0.484, 4.484)
-    """
-    from scipy.stats import t
-
-    size = len(values)
-    value = math.fsum(values) / size
-    if size < 2:
-        return Mean(value, math.nan, math.nan, size)
-    deviation = math.sqrt(math.fsum((each - value) ** 2 for each in values) / (size - 1))
-    half = float(t.ppf(0.975, size - 1)) * deviation / math.sqrt(size)
-    return Mean(value, value - half, value + half, size)
-
-
-def updates_to(curve: Curve, goal: float) -> float | None:
-    """Where a curve first reaches `goal`; None: nowhere.
-
-    >>> updates_to([(0, 0.5), (10, 0.7), (20, 0.6)], 0.6)
-    5.0
-    """
-    before: tuple[int, float] | None = None
-    for updates, value in curve:
-        if value >= goal:
-            if before is None:
-                return float(updates)
-            (start, low) = before
-            return start + (updates - start) * (goal - low) / (value - low)
-        before = (updates, value)
-    return None
+def text_of(comparison: Comparison) -> str:
+    """Three parts in Markdown: what the arms have reached, what the ceiling is worth, the curves."""
+    parts = [_end(comparison)]
+    if comparison.ceiling is not None:
+        parts.append(_shares(comparison))
+    return "\n\n".join([*parts, *(_curve(comparison, curve) for curve in comparison.curves)])
 
 
 def write_comparison(comparison: Comparison, sweep: Sweep, file: Path, folder: Path) -> Path:
@@ -139,40 +30,76 @@ def write_comparison(comparison: Comparison, sweep: Sweep, file: Path, folder: P
     from serl.view.sweep import sweep_picture
 
     where = folder / f"{sweep.name}.md"
-    atomic_write_text(where, f"# {sweep.name}\n\n{comparison.text()}\n\n{_note(comparison, file)}\n")
+    atomic_write_text(where, f"# {sweep.name}\n\n{text_of(comparison)}\n\n{_note(comparison, file)}\n")
     atomic_write_text(where.with_suffix(".csv"), _csv(comparison))
     sweep_picture(comparison, where.with_suffix(".png"))
     return where
 
 
-def _read(folder: Path, run: Run, sweep: Sweep) -> tuple[dict[str, float], Curve]:
-    summary = next(summary for summary in read_summaries(folder / run.name) if summary["stage"] == "rl")
-    values = {}
-    for metric in sweep.metrics:
-        split, name = metric.split("/")
-        estimate = summary["splits"].get(split, {}).get(name)
-        values[metric] = math.nan if estimate is None else estimate["value"]
-    config = folder / run.name / "config.yaml"
-    passes = load_config(config).train.updates_per_batch if config.is_file() else 1
-    curve = [((row["step"] + 1) * passes, row[sweep.curve]) for row in read_metrics(folder / run.name)
-             if sweep.curve in row]
-    return values, curve
+def _end(comparison: Comparison) -> str:
+    baseline = comparison.baseline
+    return _markdown(["arm", "seeds", *(head for metric in comparison.metrics for head in (metric, f"− {baseline}"))],
+                     ([*_named(arm, comparison),
+                       *(cell for metric in comparison.metrics
+                         for cell in (_percent(arm.means[metric]), _points(arm.differences.get(metric), arm)))]
+                      for arm in comparison.arms))
 
 
-def _known(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _known(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_known(item) for item in value]
-    return None if isinstance(value, float) and math.isnan(value) else value
+def _shares(comparison: Comparison) -> str:
+    """What the ceiling is worth, and the share of it that each arm has, where there is something to share."""
+    name = comparison.ceiling
+    best = next((arm for arm in comparison.arms if arm.name == name and arm.differences), None)
+    if best is None:
+        return f"{name}, the ceiling, has no finished run of a seed of {comparison.baseline}'s: no share can be told."
+    said = "; ".join(f"{metric} {_points(best.differences[metric], best)}" for metric in comparison.metrics)
+    lines = [f"What {name}, the ceiling, is worth, in points beside {comparison.baseline}: {said}."]
+    shown = [metric for metric in comparison.metrics if best.differences[metric].low > 0]
+    if not shown:
+        return f"{lines[0]} None of it is shown to be above 0, so no arm has a share of it that could be told."
+    table = _markdown(["arm", *(f"share of it, {metric}" for metric in shown)],
+                      ([arm.name, *(_percent(arm.shares[metric]) for metric in shown)]
+                       for arm in comparison.arms if arm.shares))
+    return "\n\n".join([*lines, table])
 
 
-def _mean_curve(curves: Sequence[Curve]) -> Curve:
-    """Mean of the points that all curves have."""
-    if not curves:
-        return []
-    common = sorted(set.intersection(*(set(dict(curve)) for curve in curves)))
-    return [(updates, math.fsum(dict(curve)[updates] for curve in curves) / len(curves)) for updates in common]
+def _curve(comparison: Comparison, curve: str) -> str:
+    """Means at some of its points, when the baseline's last value is reached, and whether that says anything."""
+    at = sorted({updates for arm in comparison.arms for updates, _ in arm.curves[curve]})
+    at = [at[round(place)] for place in _evenly(len(at))]
+    known = [dict(arm.curves[curve]) for arm in comparison.arms]
+    head = [f"{curve} at update", *map(str, at), f"updates to {comparison.baseline}'s last", "seeds that reach it"]
+    table = _markdown(head, ([arm.name, *(_percent(own.get(updates)) for updates in at), *_reached(arm, curve)]
+                             for arm, own in zip(comparison.arms, known)))
+    learned = comparison.learned.get(curve)
+    if learned is None:
+        return table
+    doubt = "" if learned.low > 0 else ", which is not shown to be above 0: when others reach its last says little"
+    return f"{table}\n\n{comparison.baseline} gains {_signed(learned)} points from its first point to its last{doubt}."
+
+
+def _evenly(size: int) -> list[float]:
+    """At most MOST_POINTS places of `size`, the last one among them.
+
+    >>> _evenly(3), len(_evenly(99)), _evenly(99)[-1]
+    ([0, 1, 2], 8, 98.0)
+    """
+    if size <= MOST_POINTS:
+        return list(range(size))
+    return [(size - 1) * (place + 1) / MOST_POINTS for place in range(MOST_POINTS)]
+
+
+def _reached(arm: Arm, curve: str) -> tuple[str, str]:
+    reached = arm.reached[curve]
+    return "–" if reached.updates is None else f"{reached.updates:.0f}", f"{reached.seeds} of {reached.of}"
+
+
+def _named(arm: Arm, comparison: Comparison) -> tuple[str, str]:
+    return arm.name, f"{len(arm.seeds)} of {comparison.seeds}"
+
+
+def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def _note(comparison: Comparison, file: Path) -> str:
@@ -182,9 +109,13 @@ def _note(comparison: Comparison, file: Path) -> str:
     git = environment["git"] or {}
     versions = ", ".join(f"{name} {version}" for name, version in environment["packages"].items())
     commit = f"commit {git['commit']}{' with changes' if git['dirty'] else ''}" if git else "no commit known"
-    lacking = f"; {comparison.missing} runs are not done" if comparison.missing else ""
-    return ("Execution accuracy in %, mean over seeds and 95% interval (Student's t); differences to "
-            f"{comparison.baseline} in points, seed by seed{lacking}.\n"
+    lacking = (f" {comparison.missing} runs are not done: compare the differences, not the means of other seeds."
+               if comparison.missing else "")
+    return ("In %, mean over seeds with its 95% interval (Student's t; of a share Fieller's). One seed, or values that "
+            f"are all the same, have none. Differences to {comparison.baseline} are points, seed by seed, over seeds "
+            "that both have; updates to its last value go by these seeds too. The first table is of the last "
+            "evaluation, curves are of a smaller probe or of training; seen and unseen are databases that training has "
+            f"and has not. {len(comparison.arms)} arms are compared, and no interval is widened for that.{lacking}\n"
             f"Made by `serl sweep {file}`, {commit}, {versions}.")
 
 
@@ -193,31 +124,32 @@ def _csv(comparison: Comparison) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["arm", "seeds", "metric", "mean", "low", "high", "difference", "difference_low",
-                     "difference_high", "updates_to_baseline"])
+                     "difference_high", "difference_seeds", "share", "share_low", "share_high"])
     for arm in comparison.arms:
         for metric in comparison.metrics:
-            own, apart = arm.means[metric], arm.differences.get(metric)
-            rest = ["", "", ""] if apart is None else [apart.value, apart.low, apart.high]
-            writer.writerow([arm.name, len(arm.seeds), metric, own.value, own.low, own.high, *rest,
-                             "" if arm.updates_to_baseline is None else arm.updates_to_baseline])
+            own, apart, share = arm.means[metric], arm.differences.get(metric), arm.shares.get(metric)
+            rest = [""] * 4 if apart is None else [apart.value, apart.low, apart.high, apart.n]
+            rest += [""] * 3 if share is None else [share.value, share.low, share.high]
+            writer.writerow([arm.name, len(arm.seeds), metric, own.value, own.low, own.high, *rest])
     return out.getvalue()
 
 
 def _percent(mean: Mean | None) -> str:
-    """`61.2 (60.1–62.3)`."""
+    """`61.2 (60.1–62.3)`, `61.2 (−3.0 to 62.3)`."""
     if mean is None or math.isnan(mean.value):
         return "–"
-    ends = "" if math.isnan(mean.low) else f" ({100 * mean.low:.1f}–{100 * mean.high:.1f})"
-    return f"{100 * mean.value:.1f}{ends}"
+    low, high = (f"{100 * end:.1f}".replace("-", "−") for end in (mean.low, mean.high))
+    ends = "" if math.isnan(mean.low) else f" ({low} to {high})" if mean.low < 0 else f" ({low}–{high})"
+    return f"{100 * mean.value:.1f}".replace("-", "−") + ends
 
 
-def _points(mean: Mean | None) -> str:
-    """`+1.2 (−0.3 to +2.7)`."""
+def _points(mean: Mean | None, arm: Arm) -> str:
+    """`+1.2 (−0.3 to +2.7)`, and over how many seeds if these are not all of the arm's."""
     if mean is None or math.isnan(mean.value):
         return "–"
+    return _signed(mean) + (f", {mean.n} seed{'s' * (mean.n != 1)}" if mean.n < len(arm.seeds) else "")
 
-    def signed(value: float) -> str:
-        return f"{100 * value:+.1f}".replace("-", "−")
 
-    ends = "" if math.isnan(mean.low) else f" ({signed(mean.low)} to {signed(mean.high)})"
-    return signed(mean.value) + ends
+def _signed(mean: Mean) -> str:
+    value, low, high = (f"{100 * each:+.1f}".replace("-", "−") for each in (mean.value, mean.low, mean.high))
+    return value if math.isnan(mean.low) else f"{value} ({low} to {high})"

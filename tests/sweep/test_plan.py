@@ -50,6 +50,8 @@ grid: {hindsight: {lambda0: [0.5, 1.0]}, train.loss: [grpo, cispo]}
 @pytest.mark.parametrize("text, words", [
     ("", "neither arms nor grid"), ("arm: {a: {}}", "unknown key 'arm'"), ("arms: [a]", "arms should be a mapping"),
     ("arms: {a: {}}\nbaseline: b", "baseline 'b' is no arm; there are a"), ("arms: {a/b: {}}", "names become folders"),
+    ("arms: {a: {}}\nceiling: b", "ceiling 'b' is no arm"), ("arms: {a: {}}\nceiling: a", "are both a"),
+    ("arms: {a: {}}\ncurves: eval/seen", "curves should be a list"),
     ("arms: {a: {}}\nseeds: 3", "seeds should be a list"), ("arms: {a: {}}\nseeds: [1, 1]", "different whole numbers"),
     ("grid: {train.lr: 1}", "train.lr should be a list of values"),
     ("arms: {a: {}}\nmetrics: [greedy]", "split/metric"),

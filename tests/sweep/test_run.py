@@ -51,6 +51,13 @@ def test_what_is_done_is_not_run_again(tmp_path, capfd, minibird):
     assert found["states"] == {"plain-s0": "done", "serl-s0": "done"}
     assert [arm["name"] for arm in found["comparison"]["arms"]] == ["plain", "serl"]
     assert not list((tmp_path / "runs").glob("*.log"))
+    assert sweep(file, tmp_path / "runs", "--only-table", "--arms", "serl", "--json") == 0  # with its baseline
+    found = json.loads(capfd.readouterr().out)
+    assert [arm["name"] for arm in found["comparison"]["arms"]] == ["plain", "serl"] and found["states"] == {}
+    assert sweep(file, tmp_path / "runs", "--only-table", "--arms", "plain", "--json") == 0
+    assert [arm["name"] for arm in json.loads(capfd.readouterr().out)["comparison"]["arms"]] == ["plain"]
+    assert sweep(file, tmp_path / "runs", "--only-table", "--train.steps", "2") == 2  # not what was run
+    assert "plain-s0: it was not run with the options" in capfd.readouterr().err
 
 
 def test_a_failed_run_is_reported_and_tried_again_only_when_asked(tmp_path, capfd, minibird):
@@ -75,7 +82,8 @@ def test_a_run_that_another_sweep_works_on_is_left_alone(tmp_path, capfd, minibi
         start = time.monotonic()
         assert sweep(file, tmp_path / "runs", "--arms", "serl", "--json") == 1  # nothing is done yet
         assert time.monotonic() - start < 5
-    assert json.loads(capfd.readouterr().out)["states"] == {"serl-s0": "busy"}
+    said = capfd.readouterr()
+    assert json.loads(said.out)["states"] == {"serl-s0": "busy"} and "no run of" in said.err
 
 
 def test_wrong_options_are_found_before_the_first_run(tmp_path, capfd, minibird):

@@ -1,8 +1,7 @@
 """Evidence of the credit sources that need no teacher, for the samples of a step (`serl.hindsight.credit.sources`).
 
 At λ = 0, for a trajectory with A = 0, and for a step whose refills found no signal, nothing is computed and every
-weight stays 1. Parts are executed for the
-two sources that look at them, of failed solutions only.
+weight stays 1. Parts are executed for the two sources that look at them, of failed solutions only.
 """
 
 from collections.abc import Sequence

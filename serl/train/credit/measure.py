@@ -7,6 +7,8 @@
     teacher_gap         Δ = logp_T with hindsight − logp_S, for each teacher and hindsight
     hindsight_only      Δ = logp_T with hindsight − logp_T without
     LEVEL − empty       Δ = logp_T with hindsight − logp_T with the empty frame: what the mere frame does is gone
+    LEVEL / spread      Δ of teacher_gap in deviations of the empty frame's Δ among tokens that are as uncertain
+                        (`serl.hindsight.credit.spread`)
 
 Teachers read the tokens of the final action, the only one whose wrong tokens are known.
 """
@@ -19,10 +21,12 @@ import torch
 
 from serl.config import Config
 from serl.hindsight.context import Hindsight
+from serl.hindsight.controls import EMPTY
 from serl.hindsight.credit import sources
 from serl.hindsight.credit.candidate import Piece, candidate_of
 from serl.hindsight.credit.mistakes import Failure, Failures, Row, Table, Tokens, find_failures, joined
 from serl.hindsight.credit.schema import schema_of
+from serl.hindsight.credit.spread import against_spread
 from serl.hindsight.gaps import teacher_student
 from serl.train.credit.contexts import Case, Contexts
 from serl.train.credit.entropy import sample_entropies
@@ -39,7 +43,7 @@ class Judge:
     name: str
     model: object
     gaps: tuple[str, ...]
-    against_empty: bool = False  # with the rows of LEVEL − empty
+    against_empty: bool = False  # with the rows of LEVEL − empty and LEVEL / spread
 
 
 @dataclass(frozen=True)
@@ -90,33 +94,34 @@ def measure(batch: Batch, student, judges: Sequence[Judge], contexts: Contexts, 
             base = own if gap == "teacher_student" else score_samples(judge.model, samples, config)
             label = "teacher_gap" if gap == "teacher_student" else gap
             gaps = {name: _less(values, base) for name, values in hinted.items()}
-            rows += _gap_rows(tokens, label, judge.name, gaps, contexts, baselines)
+            rows += _gap_rows(tokens, label, judge.name, gaps, contexts.controls, baselines)
         if judge.against_empty:
-            gaps = {f"{name} − empty": _less(values, hinted["empty"]) for name, values in hinted.items()
-                    if name != "empty"}
-            rows += _gap_rows(tokens, "teacher_gap", judge.name, gaps, _without_empty(contexts), baselines)
+            gaps = {name: _less(values, hinted[EMPTY]) for name, values in hinted.items() if name != EMPTY}
+            rows += _gap_rows(tokens, "teacher_gap", judge.name, *_renamed(gaps, contexts, "− empty"), baselines)
+            empty = _less(hinted[EMPTY], own)
+            gaps = {name: against_spread(_less(values, own), empty, own) for name, values in hinted.items()}
+            rows += _gap_rows(tokens, "teacher_gap", judge.name, *_renamed(gaps, contexts, "/ spread"), baselines)
     return Table(tuple(row for row in rows if row is not None), len(failures.found), failures.unparsed,
                  failures.unexplained)
 
 
-def _gap_rows(tokens: Tokens, source: str, teacher: str, gaps: Mapping[str, Values], contexts: Contexts,
-              baselines: Mapping[str, Values]) -> list[Row | None]:
-    """Rows of one kind of gap: each level with its leads over its controls, then the controls."""
+def _gap_rows(tokens: Tokens, source: str, teacher: str, gaps: Mapping[str, Values],
+              controls: Mapping[str, tuple[str, ...]], baselines: Mapping[str, Values]) -> list[Row | None]:
+    """Rows of one kind of gap: each level with its leads over its `controls`, then the controls."""
     rows = []
-    for level, names in contexts.controls.items():
-        controls = [(name, gaps[name]) for name in names] + list(baselines.items())
-        rows.append(tokens.row(source, gaps[level], teacher, level, controls))
-    controls = dict.fromkeys(name for names in contexts.controls.values() for name in names)
-    return rows + [tokens.row(source, gaps[name], teacher, name) for name in controls]
+    for level, names in controls.items():
+        beside = [(name, gaps[name]) for name in names] + list(baselines.items())
+        rows.append(tokens.row(source, gaps[level], teacher, level, beside))
+    apart = dict.fromkeys(name for names in controls.values() for name in names)
+    return rows + [tokens.row(source, gaps[name], teacher, name) for name in apart]
 
 
-def _without_empty(contexts: Contexts) -> Contexts:
-    """The names of gaps that are measured from the empty frame's, which is no control of them any more."""
-    def renamed(name: str) -> str:
-        return f"{name} − empty"
-
-    return Contexts({}, {renamed(level): tuple(renamed(name) for name in names if name != "empty")
-                         for level, names in contexts.controls.items()})
+def _renamed(gaps: Mapping[str, Values], contexts: Contexts, how: str
+             ) -> tuple[dict[str, Values], dict[str, tuple[str, ...]]]:
+    """Gaps that are measured in another way, and the controls of each level among them, under names that say how."""
+    controls = {f"{level} {how}": tuple(f"{name} {how}" for name in names if name in gaps)
+                for level, names in contexts.controls.items()}
+    return {f"{name} {how}": values for name, values in gaps.items()}, controls
 
 
 def _sources(batch: Batch, own: Values, entropy: Values) -> dict[str, Values]:

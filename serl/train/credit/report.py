@@ -1,4 +1,11 @@
-"""`serl credit`: the table of a run folder, from its trajectories, its checkpoints and its data."""
+"""`serl credit`: the table of a run folder, from its trajectories, its checkpoints and its data.
+
+    teacher           its weights
+    as recorded       the run's teacher at each step, by the log-probs that records keep: nothing of a control is known
+    synchronized      the student's at the checkpoint: a live teacher, or a periodic one that was copied just now
+    MODE, N behind    the run's teacher at the checkpoint, N updates behind
+    NAME              those of a folder that the command line names
+"""
 
 import json
 import sys
@@ -16,8 +23,10 @@ from serl.hindsight.credit.difference import Span
 from serl.hindsight.credit.mistakes import Failure, Table, markdown
 from serl.hindsight.facts import know
 from serl.hindsight.parts.part import Finding
+from serl.hindsight.teacher import Teacher
 from serl.hindsight.teacher_only import GoldAnswer
 from serl.io import atomic_write_text
+from serl.train.checkpoint import STATE, load_state
 from serl.train.credit.contexts import Case, make_contexts
 from serl.train.credit.measure import Batch, Judge, gather, measure
 from serl.train.credit.replay import check_rows, group_of, newest_weights, read_groups, recorded_steps
@@ -72,7 +81,8 @@ def measure_run(run: Path, config: Config, steps: Sequence[int] | int, checkpoin
             raise InputError(f"{run}: no failed SQL with a difference to gold in step {', '.join(map(str, steps))}; "
                              "give other steps with --step")
         batch = _with_parts(batch, bench)
-        judges = [Judge("synchronized", bench.model, ("teacher_student",), against_empty=True)]
+        judges = [Judge("synchronized", bench.model, ("teacher_student",), against_empty=True),
+                  *_own_teacher(weights, bench)]
         for path in teachers:
             _warn_of_seen(path, batch)
             judges.append(Judge(path.name, bench.beside(str(path), "--teacher"),
@@ -104,6 +114,19 @@ def _cases(records: Sequence[dict[str, Any]], bench: Workbench) -> list[Case]:
     finals, correct = zip(*((sample.trajectory.final_sql, sample.correct) for sample in samples))
     known = know(question_id, finals, correct, GoldAnswer(found[0].gold_sql, gold))
     return [Case(replace(sample, known=each), found[0], gold) for sample, each in zip(samples, known)]
+
+
+def _own_teacher(weights: Path, bench: Workbench) -> list[Judge]:
+    """The run's own teacher at a checkpoint, whatever its mode, if it lagged behind the student then."""
+    hindsight = bench.config.hindsight
+    if hindsight.source != "teacher_gap" or hindsight.teacher.mode == "live" or not (weights / STATE).is_file():
+        return []
+    state = load_state(weights)["teacher"]
+    if not state["updates_behind"]:
+        return []  # it is the synchronized one
+    teacher = Teacher(bench.model, hindsight.teacher, bench.own_teacher)
+    teacher.load_state_dict(state)
+    return [Judge(f"{hindsight.teacher.mode}, {state['updates_behind']:g} behind", teacher.model, (hindsight.gap,))]
 
 
 def _with_parts(batch: Batch, bench: Workbench) -> Batch:

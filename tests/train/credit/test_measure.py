@@ -67,6 +67,7 @@ def test_the_table_has_every_source_control_and_gap(model, groups):
                           ("teacher_gap", sync, "exec"), ("teacher_gap", sync, "empty"),
                           ("teacher_gap", sync, "exec shuffled"),
                           ("teacher_gap", sync, "exec − empty"), ("teacher_gap", sync, "exec shuffled − empty"),
+                          *(("teacher_gap", sync, f"{name} / spread") for name in ("exec", "empty", "exec shuffled")),
                           *((source, apart, name) for source in ("teacher_gap", "hindsight_only")
                             for name in ("exec", "empty", "exec shuffled"))]
     assert len(passes) == 2 + 2 * 3
@@ -78,6 +79,7 @@ def test_the_table_has_every_source_control_and_gap(model, groups):
     student = ["student −logp", "student entropy"]
     assert leads == {("teacher_gap", sync, "exec"): ["empty", "exec shuffled", *student],
                      ("teacher_gap", sync, "exec − empty"): ["exec shuffled − empty", *student],
+                     ("teacher_gap", sync, "exec / spread"): ["empty / spread", "exec shuffled / spread", *student],
                      ("teacher_gap", apart, "exec"): ["empty", "exec shuffled", *student],
                      ("hindsight_only", apart, "exec"): ["empty", "exec shuffled", *student]}
 

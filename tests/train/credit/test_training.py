@@ -205,6 +205,10 @@ def test_serl_credit_writes_table_picture_and_json(run_folder, tmp_path, capsys)
     assert rows["oracle_diff", "", ""]["overall"]["value"] == 1.0
     assert {("parts", "", ""), ("parts_surprisal", "", "")} < set(rows)
     assert ("teacher_gap", "as recorded", "exec") in rows and ("hindsight_only", frozen.name, "exec") in rows
+    # The run's own teacher is still the starting policy, with controls of its own.
+    behind = rows["teacher_gap", "periodic, 2 behind", "exec"]
+    assert {"empty", "exec shuffled"} < {lead["control"] for lead in behind["leads"]}
+    assert behind["overall"] != rows["teacher_gap", "synchronized", "exec"]["overall"]
     # The given teacher's weights are the student's, so that both gaps are the same.
     one, other = (rows["teacher_gap", teacher, "exec"]["overall"]["value"] for teacher in ("synchronized", frozen.name))
     assert one == pytest.approx(other, abs=1e-6)

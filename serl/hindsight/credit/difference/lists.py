@@ -50,14 +50,14 @@ def gathered(p: Part, g: Part) -> tuple[Part, Part]:
     """Lists of conditions, those that differ gathered into one AND where the other list has one OR in their place."""
     shared = {child.key for child in p.children} & {child.key for child in g.children}
     rest = [[child for child in part.children if child.key not in shared] for part in (p, g)]
-    gathered = []
+    both = []
     for part, own, others in ((p, rest[0], rest[1]), (g, rest[1], rest[0])):
         if len(own) > 1 and len(others) == 1 and others[0].kind == "junction" and all(
                 child.lo >= part.places.get("on", 0) for child in own):
             part = replace(part, children=(*(child for child in part.children if child not in own), _and(part, own)),
                            groups=())
-        gathered.append(part)
-    return gathered[0], gathered[1]
+        both.append(part)
+    return both[0], both[1]
 
 
 def _and(part: Part, conditions: Sequence[Part]) -> Part:
