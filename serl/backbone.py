@@ -31,11 +31,6 @@ class Backbone:
     def layers(self) -> int:
         return self.config.get_text_config().num_hidden_layers
 
-    @property
-    def checkpoints(self) -> bool:
-        """Whether a forward now is one with gradient checkpointing, which runs layers again, without their context."""
-        return torch.is_grad_enabled() and self.decoder.training and self.decoder.is_gradient_checkpointing
-
     def obstacle(self) -> str | None:
         """What keeps log-probs from being computed by parts, as far as the config and the modules tell."""
         if not isinstance(self.head, torch.nn.Linear):

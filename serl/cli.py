@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 
 from serl import __version__
-from serl.commands import credit, data, evaluate, score, sft, sql, sweep, teach, train, view
+from serl.commands import credit, data, evaluate, export, score, sft, sql, sweep, teach, train, view
 from serl.errors import InputError, WorkFailed
 
-COMMANDS = (data, sql, score, sft, train, evaluate, view, credit, teach, sweep)
+COMMANDS = (data, sql, score, sft, train, evaluate, view, credit, teach, sweep, export)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -45,7 +45,7 @@ def add(model, options: LoraConfig, base: str, seed: int) -> None:
                              target_modules=_targets(model, options.targets))
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model.add_adapter(config)
+        _put(model, config)
     config.base_model_name_or_path = os.path.abspath(base) if Path(base).is_dir() else base
 
 
@@ -135,7 +135,7 @@ def _load(model, folder: str, config) -> None:
         saved = load_file(Path(folder) / WEIGHTS)
         weights = {name.removeprefix(PREFIX): value for name, value in saved.items()}
         base, config.inference_mode = config.base_model_name_or_path, False
-        model.add_adapter(config)
+        _put(model, config)
         config.base_model_name_or_path = base
         wrong = weights.keys() ^ _weights(model).keys()
         if wrong:
@@ -143,6 +143,16 @@ def _load(model, folder: str, config) -> None:
         peft.set_peft_model_state_dict(model, weights)
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise InputError(f"{folder}: its adapter cannot be loaded: {_first_line(error)}") from error
+
+
+def _put(model, config) -> None:
+    """An adapter in `model`, in float32 before it gets values: 16 bits would round them, and lose small updates."""
+    import torch
+
+    model.add_adapter(config)
+    for weight in model.parameters():
+        if weight.requires_grad:
+            weight.data = weight.data.to(torch.promote_types(weight.dtype, torch.float32))
 
 
 def _first_line(error: Exception) -> str:

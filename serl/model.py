@@ -41,8 +41,6 @@ def load(path: str, dtype: str, lora: LoraConfig = LoraConfig(), seed: int = 0):
     elif lora.rank:
         adapters.add(model, lora, base, seed)
     for parameter in model.parameters():
-        if lora.rank and parameter.requires_grad:
-            parameter.data = parameter.data.float()  # small updates would vanish in 16-bit weights
         # Weights read from a file lie there at any offset, and matrix products round by the alignment of their
         # operands: in memory of their own, a resumed run repeats the numbers of one that was never stopped.
         parameter.data = parameter.data.clone()
@@ -68,20 +66,31 @@ def positions(model) -> int | None:
     return getattr(model.config.get_text_config(), "max_position_embeddings", None)
 
 
+def check_length(model, max_length: int, what: str) -> None:
+    """InputError if sequences of `max_length` tokens are too long for the model, which is called `what`."""
+    known = positions(model)
+    if known is not None and max_length > known:
+        raise InputError(f"config: model.max_length is {max_length}; {what} has only {known} positions")
+
+
 class Snapshot:
-    """A copy of a policy without gradients: all of it, or, with adapters, of these; it shares what is never trained."""
+    """A copy of a policy without gradients: all of it, or, with adapters, of these; it shares what is never trained.
+
+    A mean of 16-bit weights is kept in float32, since its steps are smaller than 16 bits can tell.
+    """
 
     def __init__(self, policy) -> None:
         frozen = {id(weight): weight for weight in policy.parameters() if not weight.requires_grad}
         self.model = copy.deepcopy(policy, dict(frozen)).requires_grad_(False).eval()
         self._own = {name for name, weight in self.model.state_dict(keep_vars=True).items() if id(weight) not in frozen}
+        self._means: dict = {}  # float32, by name
 
     @classmethod
     def owning(cls, model) -> "Snapshot":
         """A model that nobody else holds, taken over without another copy of it."""
         snapshot = cls.__new__(cls)
         snapshot.model = model.requires_grad_(False).eval()
-        snapshot._own = set(model.state_dict())
+        snapshot._own, snapshot._means = set(model.state_dict()), {}
         return snapshot
 
     def blend(self, policy, keep: float = 0.0) -> None:
@@ -89,21 +98,33 @@ class Snapshot:
         import torch
 
         with torch.no_grad():
-            # parameters(), not state_dict(): it names a tied embedding once, so that it moves once.
-            for own, value in zip(self.model.parameters(), policy.parameters()):
-                if own is not value:
-                    own.lerp_(value.to(own), 1.0 - keep) if keep else own.copy_(value)
+            # named_parameters(), not state_dict(): it names a tied embedding once, so that it moves once.
+            for (name, own), value in zip(self.model.named_parameters(), policy.parameters()):
+                if own is value:
+                    continue
+                if not keep:
+                    own.copy_(value)
+                elif own.dtype.itemsize > 2:
+                    own.lerp_(value.to(own), 1.0 - keep)
+                else:
+                    mean = self._means[name] if name in self._means else own.float()
+                    self._means[name] = mean.lerp_(value.to(mean), 1.0 - keep)
+                    own.copy_(mean)
             for own, value in zip(self.model.buffers(), policy.buffers()):
                 own.copy_(value)
 
     def state_dict(self) -> dict:
-        """What it does not share, for a checkpoint."""
-        return {name: value for name, value in self.model.state_dict().items() if name in self._own}
+        """What it does not share, for a checkpoint; of a mean its float32."""
+        own = {name: value for name, value in self.model.state_dict().items() if name in self._own}
+        return own | self._means
 
     def load_state_dict(self, state: dict) -> None:
         """Take over a `state_dict` of a snapshot of the same kind of policy."""
         if state.keys() != self._own:
             raise ValueError(f"a state of {len(state)} tensors for a snapshot of {len(self._own)}")
+        now = self.model.state_dict()
+        self._means = {name: value.to(now[name].device, copy=True) for name, value in state.items()
+                       if value.dtype.itemsize > now[name].dtype.itemsize}
         self.model.load_state_dict(state, strict=False)
 
 
@@ -166,13 +187,16 @@ def _read(path: str, source: str, gguf: str | None, options: dict):
         options = options | {"quantization_config": GgufConfig(dequantize=True)}
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, **more)
-        model = AutoModelForCausalLM.from_pretrained(source, **options, **more)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        model, info = AutoModelForCausalLM.from_pretrained(source, output_loading_info=True, **options, **more)
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, SafetensorError) as error:
         hint = "" if Path(source).is_dir() else (
             " (not a local folder, and not in the local cache: give a folder, or set SERL_ALLOW_DOWNLOAD=1 "
             "to fetch it from the hub)")
         first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise InputError(f"model {path}: cannot be read{hint}: {first_line}") from error
+    if missing := sorted(info["missing_keys"]):  # they would be random
+        raise InputError(f"model {path}: its files have no values for {len(missing)} parameters, the first is "
+                         f"{missing[0]}")
     if gguf is not None:  # the GGUF is only a container: what we train and save is an ordinary model
         model.config.quantization_config = None
         del model.config.quantization_config

@@ -42,14 +42,14 @@ class Prompts:
         self.backbone, self.embed = backbone, embed or backbone.embedding
         self.lengths = [len(prompt) for prompt in prompts]
         self.batches = list(buckets(self.lengths))
-        recorders = []
+        recorded = []
         for batch in self.batches:
             ids_UP = pad([prompts[number] for number in batch], 0, torch.long, self.backbone.device)
-            recorders.append(_Causal(backbone.layers - 1))
+            attention = _Causal(backbone.layers - 1)
             position_1P = torch.arange(ids_UP.shape[1], device=ids_UP.device)[None]
-            encode(self.backbone, self.embed(ids_UP), position_1P, recorders[-1])
-        self.keys, self.values = ([list(layer) for layer in zip(*(getattr(recorder, kind) for recorder in recorders))]
-                                  for kind in ("keys", "values"))
+            encode(self.backbone, self.embed(ids_UP), position_1P, attention)
+            recorded.append(attention.recorded())
+        self.keys, self.values = ([list(layer) for layer in zip(*batches)] for batches in zip(*recorded))
         self._place = {number: (batch, index) for batch, members in enumerate(self.batches)
                        for index, number in enumerate(members)}
 
@@ -68,13 +68,18 @@ class _Causal:
 
     def __init__(self, last_layer: int) -> None:
         self.last_layer = last_layer
-        self.keys: list[torch.Tensor] = []
-        self.values: list[torch.Tensor] = []
+        self._made: tuple[list[torch.Tensor], list[torch.Tensor]] | None = ([], [])
+
+    def recorded(self) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+        """Keys and values by layer. It keeps neither them nor those of layers that are computed again."""
+        made, self._made = self._made, None
+        return made
 
     def attend(self, layer: int, query_BHQD: torch.Tensor, key_BKQD: torch.Tensor, value_BKQD: torch.Tensor,
                scaling: float) -> torch.Tensor:
-        self.keys.append(key_BKQD)
-        self.values.append(value_BKQD)
+        if self._made is not None:
+            for made, tensor in zip(self._made, (key_BKQD, value_BKQD)):
+                made.append(tensor)
         if layer == self.last_layer:  # what would follow from its output, nobody reads
             return torch.zeros_like(query_BHQD)
         return torch.nn.functional.scaled_dot_product_attention(
@@ -95,9 +100,15 @@ def attending(backbone: Backbone) -> Iterator[None]:
     from transformers import AttentionInterface
 
     AttentionInterface.register(NAME, _attend)
-    config = backbone.config
+    with attending_by(backbone.config, NAME):
+        yield
+
+
+@contextmanager
+def attending_by(config, name: str) -> Iterator[None]:
+    """Have a model with this config use the attention that the library knows by `name`."""
     before = config._attn_implementation
-    config._attn_implementation = NAME
+    config._attn_implementation = name
     try:
         yield
     finally:

@@ -133,7 +133,7 @@ class _Continuing:
 
     def attend(self, layer: int, query_BHQD: torch.Tensor, key_BKQD: torch.Tensor, value_BKQD: torch.Tensor,
                scaling: float) -> torch.Tensor:
-        if self.keep:
+        if self.keep and layer == len(self.kept):  # not those of layers that are computed again
             self.kept.append((key_BKQD.detach(), value_BKQD.detach()))
         if self.before is not None:
             key_BKQD, value_BKQD = (torch.cat([old, new], dim=2)

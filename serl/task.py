@@ -56,6 +56,9 @@ class Preparer:
     def __init__(self, config: Config, env: Environment, sandbox: Sandbox, policy: Reasoner | None = None) -> None:
         """`policy` names links where the config asks the policy for them."""
         self.config, self.env, self.sandbox = config, env, sandbox
+        if env.longest_prompt <= SHORTEST_SCHEMA:
+            raise InputError(f"config: model.max_length {env.max_length} leaves {max(0, env.longest_prompt)} tokens "
+                             "for a prompt beside what agent.max_new_tokens and agent.force_final take; raise it")
         self.grounder = make_grounder(config, policy)
         self._splits: dict[str, Split] = {}
         self._ready: dict[tuple[str, int], Question] = {}
@@ -116,7 +119,7 @@ class Preparer:
             return schema, self.env.prompt_ids(example, schema)
 
         schema, ids = prompt(options.budget)
-        if (over := len(ids) - self.env.longest_prompt) > 0:
+        while (over := len(ids) - self.env.longest_prompt) > 0:  # once, or again where tokens join at its ends
             schema, ids = prompt(self.env.count_tokens(schema) - over)
         return Question(example, split.positions[index], schema, tuple(ids), split.gold[example.question_id])
 

@@ -15,6 +15,7 @@ from serl.generate.interface import Generator
 from serl.generate.vllm.action import StopRule
 from serl.generate.vllm.build import Engines, make_engines
 from serl.linker import policy_reasoner
+from serl.recompute import recompute_layers
 from serl.sql.sandbox import Sandbox
 from serl.task import Preparer, make_sandbox
 from serl.train.obstacle import can_share
@@ -74,6 +75,7 @@ class Workbench:
         if tokenizer.get_vocab() != self.tokenizer.get_vocab():
             raise InputError(f"{option} {path}: its tokenizer is not the student's, so it cannot read the student's "
                              "tokens")
+        models.check_length(model, self.config.model.max_length, f"{option} {path}")
         if self.config.model.shared_prefix and not can_share(model):
             raise InputError(f"{option} {path}: {type(model).__name__} cannot share prompts; set model.shared_prefix "
                              "to false")
@@ -94,13 +96,12 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
     """A workbench around a model that is loaded already."""
     if config.model.shared_prefix and not can_share(model):
         config = replace(config, model=replace(config.model, shared_prefix=False))
-    positions = models.positions(model)
-    if positions is not None and config.model.max_length > positions:
-        raise InputError(f"config: model.max_length is {config.model.max_length}; model {config.model.path} has only "
-                         f"{positions} positions")
+    models.check_length(model, config.model.max_length, f"model {config.model.path}")
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
     rule = StopRule(env.token_bytes.of, frozenset(models.eos_ids(model, tokenizer)),
                     tuple(tag.decode() for tag in env.dialect.stop_tags), env.dialect.is_complete)
+    if config.model.gradient_checkpointing:
+        recompute_layers(model)
     engines = make_engines(config, model, tokenizer, rule)
     try:
         with make_sandbox(config) as sandbox:

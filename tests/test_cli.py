@@ -35,7 +35,7 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize("command", ["data", "sql", "score", "sft", "train", "eval", "view", "credit", "teach",
-                                     "sweep"])
+                                     "sweep", "export"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

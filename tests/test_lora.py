@@ -178,8 +178,21 @@ def test_adapters_of_16_bit_weights_are_float32(base):
     model, _ = models.load(base, "bfloat16", OPTIONS)
     assert {weight.dtype for weight in model.parameters() if weight.requires_grad} == {torch.float32}
     assert model.model.layers[0].mlp.up_proj.get_base_layer().weight.dtype == torch.bfloat16
-    TorchEngine(model, 1e-3, 0.0, 1.0, lambda step: 1.0)  # which refuses to train 16-bit weights
     assert logits(model).isfinite().all()
+
+
+def test_adapters_beside_16_bit_weights_are_loaded_as_they_are_and_merged_by_one_rounding(base, tmp_path, tokenizer):
+    model = adapted(models.load(base, "bfloat16")[0])
+    model.peft_config["default"].base_model_name_or_path = base
+    save_model(tmp_path / "checkpoint", model, tokenizer)
+    again, _ = models.load(str(tmp_path / "checkpoint"), "bfloat16", OPTIONS)
+    for (name, weight), other in zip(model.named_parameters(), again.parameters(), strict=True):
+        assert torch.equal(weight, other), name
+    merged = models.load(str(tmp_path / "checkpoint"), "bfloat16")[0].model.layers[1].mlp.up_proj.weight
+    layer = model.model.layers[1].mlp.up_proj
+    a, b = layer.lora_A["default"].weight, layer.lora_B["default"].weight
+    exact = layer.get_base_layer().weight.float() + 8 / 4 * b @ a
+    assert torch.equal(merged, exact.bfloat16()) and not torch.equal(merged, layer.get_base_layer().weight)
 
 
 def test_chosen_layers_get_adapters_and_others_do_not(base):

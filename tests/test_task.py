@@ -58,6 +58,22 @@ def test_a_long_question_gets_a_shorter_schema_instead_of_ending_the_run(bench):
     assert len(long.schema) < len(usual.schema) and "name text" in long.schema
 
 
+def test_prompts_fit_whatever_the_length_is(bench):
+    """Tokens may join where the schema ends: taking off what is over is not always enough."""
+    split = bench.preparer.load_split("train")
+    for length in range(370, 420, 3):
+        object.__setattr__(bench.env, "max_length", length)
+        preparer = Preparer(bench.config, bench.env, bench.sandbox)
+        for question in preparer.prepare(split, [0, 1]):
+            assert len(question.prompt_ids) <= bench.env.longest_prompt == length - 32
+
+
+def test_a_length_that_leaves_no_room_for_a_prompt_is_refused(bench):
+    object.__setattr__(bench.env, "max_length", 32 + 64)
+    with pytest.raises(InputError, match="model.max_length 96 leaves 64 tokens for a prompt.*agent.max_new_tokens"):
+        Preparer(bench.config, bench.env, bench.sandbox)
+
+
 def test_a_question_without_room_for_a_schema_is_left_out_and_named(bench, capsys):
     object.__setattr__(bench.env, "max_length", 300)
     split = bench.preparer.load_split("train")

@@ -27,6 +27,7 @@ from serl.config.rules import (
     check_overlap,
     check_teach,
     check_teacher,
+    check_tolerance,
 )
 from serl.errors import InputError
 from serl.select import SELECTORS
@@ -196,6 +197,7 @@ def validate(config: Config) -> None:
     check_grounding(config.grounding)
     check_agent(config.agent)
     check_engine(config.rollout)
+    check_tolerance(config)
     check_lora(config.model)
     check_loss(config.train)
     check_overlap(config)

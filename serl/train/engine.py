@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import torch
 
-from serl.errors import InputError
+from serl.train.masters import Masters
 
 
 def constant_with_warmup(warmup_steps: int) -> Callable[[int], float]:
@@ -37,17 +37,15 @@ def cosine_with_warmup(steps: int, warmup: float, floor: float = 0.05) -> Callab
 
 
 class TorchEngine:
-    """Optimizer and schedule around `model`."""
+    """Optimizer and schedule around `model`, whose 16-bit weights have float32 masters."""
 
     def __init__(self, model: torch.nn.Module, lr: float, weight_decay: float, grad_clip: float,
                  schedule: Callable[[int], float]) -> None:
-        if any(p.requires_grad and p.dtype in (torch.bfloat16, torch.float16) for p in model.parameters()):
-            raise InputError("model.dtype: training needs float32 weights, since small updates vanish when 16-bit "
-                             "weights are rounded; set model.dtype to float32 (sft.precision may be bfloat16)")
         self.model = model
         self.grad_clip = grad_clip
-        decayed = [p for p in model.parameters() if p.requires_grad and p.dim() >= 2]
-        plain = [p for p in model.parameters() if p.requires_grad and p.dim() < 2]
+        self.masters = Masters(model)
+        decayed = [p for p in self.masters.parameters if p.dim() >= 2]
+        plain = [p for p in self.masters.parameters if p.dim() < 2]
         self.optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": weight_decay},
                                             {"params": plain, "weight_decay": 0.0}],
                                            lr=lr, betas=(0.9, 0.95))
@@ -74,6 +72,7 @@ class TorchEngine:
         if not math.isfinite(norm):
             raise FloatingPointError(f"gradient norm is {norm}: the update was not applied")
         self.optimizer.step()
+        self.masters.round()
         self.scheduler.step()
         return norm
 
@@ -82,8 +81,10 @@ class TorchEngine:
         return self.scheduler.get_last_lr()[0]
 
     def state_dict(self) -> dict:
-        return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict()}
+        return {"optimizer": self.optimizer.state_dict(), "scheduler": self.scheduler.state_dict(),
+                "masters": self.masters.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
+        self.masters.load_state_dict(state.get("masters", {}))  # older checkpoints are of float32 weights

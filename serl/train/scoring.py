@@ -4,7 +4,9 @@ The plain way is the oracle of the shared one, which gives the same numbers and 
 (`model.shared_prefix` chooses). Log-probs are at the sampling temperature, since that is the policy that acted.
 """
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 
 import torch
 
@@ -15,9 +17,17 @@ from serl.train.tail import Tail
 
 __all__ = ["Tail", "by_micro_batches", "logprobs", "logprobs_with_branches", "micro_batches", "score"]
 
+_log = logging.getLogger(__name__)
+
 
 def micro_batches(tails: Sequence[Tail], micro_tokens: int, share: bool) -> Iterator[list[int]]:
-    """Indices of batches of at most `micro_tokens` encoded tokens; sequences with the same prompt stay together."""
+    """Indices of batches of at most `micro_tokens` encoded tokens; sequences with the same prompt stay together.
+
+    Where those of a prompt are more than that, it is encoded in each of their batches. A longer sequence is a batch of
+    its own, which is logged.
+    """
+    if any(len(tail.ids) > micro_tokens for tail in tails):
+        _say_long(micro_tokens)
     if not share:
         yield from batches([len(tail.ids) for tail in tails], micro_tokens)
         return
@@ -37,6 +47,13 @@ def micro_batches(tails: Sequence[Tail], micro_tokens: int, share: bool) -> Iter
         size += added
     if batch:
         yield batch
+
+
+@cache
+def _say_long(micro_tokens: int) -> None:
+    """Log this once."""
+    _log.warning("train.micro_tokens is %d: longer sequences are encoded alone, in the memory that they need",
+                 micro_tokens)
 
 
 def logprobs(model, tails: Sequence[Tail], temperature: float, share: bool) -> list[torch.Tensor]:

@@ -10,13 +10,9 @@ the right, where causal attention never looks). The rule, from token counts alon
 behind it, R tokens in all, is shared if that saves `LEAST` tokens and `SHARE` of all tokens to encode:
 
     (n − 1) P  ≥  max(LEAST, SHARE · (n P + R))
-
-Gradient checkpointing runs layers a second time without the context that sharing needs: then all sequences are whole.
 """
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,8 +29,6 @@ from serl.train.tail import Tail, spread
 LEAST, SHARE = 64, 0.1
 
 Branches = Sequence[Sequence[Tail]]  # those of each tail
-
-_log = logging.getLogger(__name__)
 
 
 def shared_logprobs(model, tails: Sequence[Tail], branches: Branches, temperature: float
@@ -78,12 +72,8 @@ def _encode(model, tails: Sequence[Tail], branches: Branches) -> dict[Any, torch
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, tail in enumerate(tails):
         groups.setdefault(tail.prompt, []).append(i)
-    if backbone.checkpoints:
-        _say(f"{type(model).__name__}: gradient checkpointing is on, so the update encodes every sequence whole")
-        kept = {}
-    else:
-        kept = {prompt: members for prompt, members in groups.items() if is_worthwhile(
-            len(prompt), [len(tail.own) for i in members for tail in (tails[i], *branches[i])])}
+    kept = {prompt: members for prompt, members in groups.items() if is_worthwhile(
+        len(prompt), [len(tail.own) for i in members for tail in (tails[i], *branches[i])])}
     whole = [i for prompt, members in groups.items() if prompt not in kept for i in members]
     states = _encode_whole(backbone, embed, {i: tails[i] for i in whole})
     if kept:
@@ -149,9 +139,3 @@ def _logprobs(head: torch.nn.Linear, tails: Sequence[Tail], states: Sequence[tor
     hidden_ND = torch.cat(list(states))
     target_N = torch.tensor([tail.ids[place] for tail in tails for place in tail.targets], device=hidden_ND.device)
     return spread(tails, token_logprobs(hidden_ND, head, target_N, temperature))
-
-
-@cache
-def _say(text: str) -> None:
-    """Log this once."""
-    _log.warning(text)

@@ -30,9 +30,9 @@ def denominator(samples: Sequence[Sample], reduction: str) -> float:
 def set_mode(model) -> None:
     """Eval mode, as scorers have it: with dropout, an update's log-probs were another policy's than the one that acted.
 
-    Only gradient checkpointing needs training mode.
+    Layers that are computed again in the backward pass do not need training mode (`serl.recompute`).
     """
-    model.train(getattr(model, "is_gradient_checkpointing", False))
+    model.eval()
 
 
 def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: Config

@@ -67,12 +67,14 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
 
 
 def _starting_model(config: Config, newest: Path | None):
+    import torch
+
     if newest is not None:
         return models.load(str(newest), config.model.dtype, config.model.lora, config.seed)
     if config.model.path != SCRATCH:
         return models.load(config.model.path, config.model.dtype, config.model.lora, config.seed)
     tokenizer = embedded.make_tokenizer(_texts(config))
-    return embedded.make_model(tokenizer, config.seed), tokenizer
+    return embedded.make_model(tokenizer, config.seed).to(getattr(torch, config.model.dtype)), tokenizer
 
 
 def all_questions(bench: Workbench) -> list[Question]:

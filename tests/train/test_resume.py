@@ -69,15 +69,15 @@ class Run:
         return self.tokenizer.encode(text, add_special_tokens=False)
 
 
-@pytest.mark.parametrize("rank", [0, 4], ids=["all weights", "adapters"])
+@pytest.mark.parametrize("rank, dtype", [(0, "float32"), (4, "float32"), (0, "bfloat16"), (4, "bfloat16")])
 @pytest.mark.parametrize("mode", TEACHERS)
-def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(mode, rank, tokenizer, tmp_path):
+def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(mode, rank, dtype, tokenizer, tmp_path):
     config = Config(hindsight=HindsightConfig(teacher=TEACHERS[mode], decay_updates=8), train=TrainConfig(kl_beta=0.05),
                     model=ModelConfig(lora=LoraConfig(rank=rank)))
     checkpoint.save_model(tmp_path / "base", tiny_model(len(tokenizer)), tokenizer)
 
     def start(path) -> Run:
-        return Run(*models.load(str(path), "float32", config.model.lora), config)
+        return Run(*models.load(str(path), dtype, config.model.lora), config)
 
     whole = start(tmp_path / "base")
     expected = whole.go(range(STEPS))
@@ -92,6 +92,8 @@ def test_a_resumed_run_repeats_an_uninterrupted_one_bit_for_bit(mode, rank, toke
                        (whole.reference.model, again.reference.model)):
         for name, value in one.state_dict().items():
             assert torch.equal(value, other.state_dict()[name]), name
+    for one, other in zip(whole.engine.masters.parameters, again.engine.masters.parameters, strict=True):
+        assert one.dtype == torch.float32 and torch.equal(one, other)
     lags = {"periodic": [1, 0, 1, 0, 1, 0], "live": [0] * 6, "frozen": [1, 2, 3, 4, 5, 6],
             "ema": [1.5 * (1 - 0.6 ** update) for update in range(1, 7)]}[mode]
     assert [row["lag"] for row in expected] == pytest.approx(lags)

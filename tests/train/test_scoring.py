@@ -1,11 +1,13 @@
 """Log-probs: aligned to their tokens, and the same however sequences are batched, padded and shared."""
 
+import logging
+
 import pytest
 import torch
 
 from serl.ragged import batches, buckets, pad
 from serl.train import sharing
-from serl.train.scoring import Tail, logprobs, micro_batches, score
+from serl.train.scoring import Tail, _say_long, logprobs, micro_batches, score
 from tests.models import tiny_model
 
 MODEL = tiny_model(64, dtype=torch.float64)
@@ -39,6 +41,24 @@ def by_definition(tail: Tail) -> list[float]:
 def test_scores_equal_the_definition_whatever_the_batch(micro_tokens, share):
     for tail, found in zip(TAILS, score(MODEL, TAILS, micro_tokens, 1.0, share), strict=True):
         assert found.tolist() == pytest.approx(by_definition(tail), abs=1e-5)
+
+
+@pytest.mark.parametrize("share", [False, True])
+def test_no_batch_is_over_the_budget_but_for_a_sequence_that_is_longer(share, caplog):
+    prompt = ids(30)  # 29 tokens are shared; 5, 10, 15 and 41 follow
+    group = [Tail([*prompt, *[3 + own] * own], 30, 29) for own in (4, 9, 14, 40)]
+    _say_long.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        for budget, expected in ((60, [3, 1] if share else [1, 1, 1, 1]), (44, [2, 1, 1] if share else [1, 1, 1, 1])):
+            found = [sorted(batch) for _ in range(2) for batch in micro_batches(group, budget, share)]
+            batches_ = found[: len(found) // 2]
+            assert sorted(sum(batches_, [])) == [0, 1, 2, 3] and [3] in batches_
+            assert sorted(map(len, batches_), reverse=True) == expected
+    logged = [record.getMessage() for record in caplog.records]
+    assert len(logged) == 2 and "train.micro_tokens is 60: longer sequences are encoded alone" in logged[0]
+    caplog.clear()
+    list(micro_batches(group, 70, share))
+    assert not caplog.records, "the longest has just this many"
 
 
 @pytest.mark.parametrize("share", [False, True])

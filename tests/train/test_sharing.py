@@ -1,6 +1,6 @@
 """Shared computation gives the plain way's log-probs and gradients, to rounding, and its mistakes would be seen."""
 
-import logging
+import copy
 from contextlib import contextmanager
 from dataclasses import replace
 from unittest import mock
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from serl import shared_prefix, shared_rows
 from serl.ragged import pad
+from serl.recompute import recompute_layers
 from serl.train import sharing
 from serl.train.scoring import Tail, logprobs, logprobs_with_branches, micro_batches, score
 from tests.models import tiny_model
@@ -244,17 +245,14 @@ def test_a_group_of_one_is_encoded_whole_and_its_branches_among_themselves(monke
     assert distance(outcome(model, GROUP, BRANCHES, True), outcome(model, GROUP, BRANCHES, False))[0] < 1e-5
 
 
-def test_with_gradient_checkpointing_sequences_are_whole_and_it_is_said_once(caplog):
-    model = tiny_model(VOCABULARY).train()
-    plain = outcome(model, GROUP, BRANCHES, share=False)
-    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
-    sharing._say.cache_clear()
-    with caplog.at_level(logging.WARNING):
-        found = [outcome(model, GROUP, BRANCHES, share=True) for _ in range(2)]
-    assert max(distance(found[1], plain)) < 1e-5
-    assert sum("gradient checkpointing" in record.message for record in caplog.records) == 1
-    model.eval()  # a scorer has no backward pass, so nothing is checkpointed
-    assert len(encoded_by(model, lambda: score(model, GROUP, 1000, 1.0, share=True))) == 2
+@given(groups(), st.booleans())
+@settings(max_examples=10)
+def test_layers_that_are_computed_again_share_prompts_and_give_the_same_log_probs_and_gradients(made, tied):
+    model = copy.deepcopy(MODELS[tied, torch.float32])
+    kept = outcome(model, *made, share=True)
+    recompute_layers(model)
+    logp, gradient = distance(outcome(model, *made, share=True), kept, floor=0.1)
+    assert logp < 1e-6 and gradient < 1e-6
 
 
 def test_lora_layers_are_part_of_the_pass_and_only_they_get_gradients():

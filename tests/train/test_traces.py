@@ -102,9 +102,10 @@ def test_the_loss_is_the_mean_over_targets_alone():
     assert metrics["loss"] == pytest.approx(sum(losses) / len(losses), abs=1e-5)
 
 
-def test_a_resumed_fine_tuning_ends_with_the_same_weights(small_config):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_resumed_fine_tuning_ends_with_the_same_weights(small_config, dtype):
     config = small_config(**{"sft.epochs": 3, "sft.batch_tokens": 6}).sft
-    whole, resumed, saved = tiny_model(16), tiny_model(16, seed=1), []
+    whole, resumed, saved = tiny_model(16, dtype=dtype), tiny_model(16, seed=1, dtype=dtype), []
 
     def save() -> None:
         saved.append(copy.deepcopy((whole.state_dict(), run.state_dict())))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from serl import model as models
 from serl.cli import main
@@ -48,6 +49,22 @@ def test_a_resumed_run_repeats_the_metrics_of_an_uninterrupted_one(small_config,
     assert cut == whole
     assert [row["hindsight/lambda"] for row in whole] == [0.5, 0.375, 0.25]
     assert [row["teacher/lag"] for row in whole] == [0, 1, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_in_bfloat16_whose_layers_are_computed_again_resumes_exactly(small_config, tmp_path):
+    config = small_config(**{"train.steps": 3, "train.save_every": 1, "train.lr": 1e-5, "model.dtype": "bfloat16",
+                             "model.gradient_checkpointing": True, "hindsight.teacher.mode": "ema",
+                             "rollout.questions": 3})
+    whole, cut, newest = whole_and_cut(config, tmp_path)
+    assert cut == whole and whole[-1]["grad_norm"] > 0
+    weights, masters = load_file(newest / "model.safetensors"), checkpoint.load_state(newest)["engine"]["masters"]
+    assert weights.keys() == masters.keys()
+    assert all(torch.equal(weight, masters[name].bfloat16()) for name, weight in weights.items())
+    start = models.load("embedded", "bfloat16")[0].state_dict()
+    lost = [(masters[name].bfloat16() == start[name]) & (masters[name] != start[name].float()) for name in masters]
+    assert sum(each.sum().item() for each in lost) > 0, "steps that bfloat16 alone would have lost"
 
 
 @pytest.mark.slow

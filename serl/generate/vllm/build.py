@@ -85,7 +85,8 @@ def _endpoints(config: Config, folder: Path, dtype: str, model, tokenizer) -> li
     options, gpu = config.rollout.vllm, model.device.type == "cuda"
     sleeps = options.sleep and gpu
     if config.rollout.engine == "vllm_server" and options.urls:
-        return [ServerEndpoint(url, options.request_timeout_s, sleeps=sleeps) for url in options.urls]
+        return [ServerEndpoint(url, options.request_timeout_s, None, sleeps, config.model.max_length)
+                for url in options.urls]
     write_model_folder(folder, model, tokenizer)
     arguments = engine_arguments(folder, options, dtype, config.model.max_length, gpu)
     added = environment(options, gpu)

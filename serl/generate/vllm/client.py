@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from serl.errors import WorkFailed
+from serl.errors import InputError, WorkFailed
 from serl.generate.vllm.endpoint import Completion, EndpointDown
 from serl.generate.vllm.server import ServerProcess
 
@@ -18,9 +18,11 @@ HEALTH_TIMEOUT_S = 5.0
 class ServerEndpoint:
     """The server at `url`: one of ours (`process`), or one that somebody else started and will stop."""
 
-    def __init__(self, url: str, timeout_s: float, process: ServerProcess | None = None, sleeps: bool = False) -> None:
+    def __init__(self, url: str, timeout_s: float, process: ServerProcess | None = None, sleeps: bool = False,
+                 max_length: int = 0) -> None:
+        """`max_length` is asked of a server that somebody else started: longer sequences may come."""
         self.name, self.url, self.timeout_s = f"vLLM server {url}", url.rstrip("/"), timeout_s
-        self.process, self.sleeps = process, sleeps
+        self.process, self.sleeps, self.max_length = process, sleeps, max_length
         self._client = None
         self._resting = False
 
@@ -36,6 +38,8 @@ class ServerEndpoint:
             await self.process.start(self.healthy)
         elif not await self.healthy():
             raise EndpointDown("does not answer to GET /health")
+        else:
+            await self._check_length()
 
     async def complete(self, ids: Sequence[int], sampling: dict[str, Any]) -> Completion:
         answer = await self._generate(ids, sampling)
@@ -103,12 +107,26 @@ class ServerEndpoint:
     async def _generate(self, ids: Sequence[int], sampling: dict[str, Any]) -> dict[str, Any]:
         return await self._post("/inference/v1/generate", {"token_ids": list(ids), "sampling_params": sampling})
 
+    async def _check_length(self) -> None:
+        """InputError if the server takes shorter sequences than the run may have."""
+        answer = await self._request("GET", "/v1/models")
+        try:
+            served = int(answer["data"][0]["max_model_len"])
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise EndpointDown(f"malformed answer at /v1/models ({type(error).__name__}: {error})") from error
+        if served < self.max_length:
+            raise InputError(f"config: model.max_length is {self.max_length}; {self.name} takes {served} tokens: start "
+                             "it with a larger --max-model-len")
+
     async def _post(self, route: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        return await self._request("POST", route, body)
+
+    async def _request(self, method: str, route: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """The JSON that `route` answers. A refusal (4xx) is no accident that another server would mend."""
         import httpx
 
         try:
-            response = await self._client.post(route, json=body)
+            response = await self._client.request(method, route, json=body)
         except (httpx.HTTPError, OSError) as error:
             raise EndpointDown(f"{type(error).__name__} at {route}" + (f": {error}" if str(error) else "")) from error
         if 400 <= response.status_code < 500:

@@ -24,6 +24,7 @@ from serl.config.hindsight import CLAUSES
 from serl.errors import InputError
 from serl.hindsight.credit.schema import schema_of
 from serl.io import check_writable
+from serl.recompute import recompute_layers
 from serl.task import make_sandbox
 from serl.train import checkpoint
 from serl.train.credit.replay import check_rows, group_of, newest_weights, read_groups, recorded_steps
@@ -57,6 +58,9 @@ def teach(run: Path, config: Config, steps: Sequence[int] | None, start: str | N
     steps = recorded_steps(run) if steps is None else steps
     records, weights = read_groups(run, steps), start or str(newest_weights(run))
     model, tokenizer = models.load(weights, config.model.dtype)
+    models.check_length(model, config.model.max_length, f"model {weights}")
+    if config.model.gradient_checkpointing:
+        recompute_layers(model)
     if config.model.shared_prefix and not can_share(model):
         config = replace(config, model=replace(config.model, shared_prefix=False))
     lessons = _write(records, tokenizer, config, run)

@@ -18,8 +18,8 @@ class FakeServer:
     answer instead. With the same weights the same seed and tokens give the same sample.
     """
 
-    def __init__(self, model, misses: str | None = None, raw: bool = False) -> None:
-        self.model, self.misses, self.raw = model, misses, raw
+    def __init__(self, model, misses: str | None = None, raw: bool = False, max_length: int = 64) -> None:
+        self.model, self.misses, self.raw, self.max_length = model, misses, raw, max_length
         self.version, self.path = "default", None
         self.calls: list[str] = []
         self.requests: list[dict] = []
@@ -90,7 +90,8 @@ class FakeServer:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:  # noqa: N802
-                self._send(fake.health, "")
+                served = {"data": [{"id": "policy", "max_model_len": fake.max_length}]}
+                self._send(fake.health, json.dumps(served) if self.path == "/v1/models" else "")
 
             def do_POST(self) -> None:  # noqa: N802
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"] or 0)) or "{}")

@@ -15,6 +15,7 @@ from tests.generate.vllm.conftest import engines_of, small_model
 
 @pytest.mark.parametrize("overrides, message", [
     ([("rollout.engine", "sglang")], "rollout.engine is 'sglang'; choose one of hf, vllm, vllm_server"),
+    ([("rollout.engine", "vllm"), ("model.dtype", "bfloat16")], "rollout.vllm.tolerance is 0.001; in bfloat16.*0.2"),
     ([("rollout.vllm.dtype", "float16")], "rollout.vllm.dtype is 'float16'; choose one of None, float32, bfloat16"),
     ([("rollout.engine", "vllm"), ("rollout.vllm.urls", "[http://a:1]")], "urls plays no part in rollout.engine vllm"),
     ([("rollout.engine", "vllm_server"), ("rollout.vllm.urls", "[a:1]")], "must begin with http"),

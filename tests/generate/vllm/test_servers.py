@@ -7,7 +7,7 @@ import pytest
 
 from serl.agent.dialects import DIALECTS
 from serl.agent.token_bytes import TokenBytes
-from serl.errors import WorkFailed
+from serl.errors import InputError, WorkFailed
 from serl.generate.interface import Request, generate
 from serl.generate.vllm import generator as module
 from serl.generate.vllm.action import StopRule
@@ -64,6 +64,23 @@ def expected(tmp_path_factory):
     yield generate(generator, REQUESTS, 4, 1.0)
     generator.close()
     server.stop()
+
+
+def test_a_server_that_takes_shorter_sequences_is_refused_at_once(trainer, tmp_path):
+    server = FakeServer(trainer, max_length=48)
+    try:
+        for length, fits in ((48, True), (49, False)):
+            endpoint = ServerEndpoint(server.url, 20.0, max_length=length)
+            generator = VLLMGenerator([endpoint], RULE, 1, length, len(TOKENIZER), "float32", 1e-3, tmp_path)
+            if fits:
+                generator._loop.call(generator._pool.revive())
+            else:
+                with pytest.raises(InputError, match="model.max_length is 49; .* takes 48 tokens.*--max-model-len"):
+                    generator.load(trainer, 0)
+            generator.close()
+            tmp_path.mkdir(exist_ok=True)
+    finally:
+        server.stop()
 
 
 def test_requests_are_spread_and_the_answers_do_not_depend_on_the_number_of_servers(started, expected):

@@ -97,6 +97,11 @@ def test_a_teacher_that_cannot_read_the_students_tokens_is_refused(bench, tmp_pa
     checkpoint.replace_model(tmp_path / "other", tiny_model(len(tokenizer)), tokenizer, {})
     with pytest.raises(InputError, match="hindsight.teacher.path .*tokenizer is not the student's"):
         trainer_of(bench, tmp_path / "run", mode="frozen", path=str(tmp_path / "other"))
+    short = tiny_model(bench.model.config.vocab_size)
+    short.config.max_position_embeddings = 512
+    checkpoint.replace_model(tmp_path / "short", short, bench.tokenizer, {})
+    with pytest.raises(InputError, match="max_length is 4096; hindsight.teacher.path .*short has only 512 positions"):
+        trainer_of(bench, tmp_path / "run", mode="frozen", path=str(tmp_path / "short"))
     with pytest.raises(InputError, match="no such folder"):
         trainer_of(bench, tmp_path / "run", mode="frozen", path=str(tmp_path / "none"))
 
