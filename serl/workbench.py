@@ -12,7 +12,6 @@ from serl.config import Config
 from serl.errors import InputError
 from serl.generate.hf import HFGenerator
 from serl.generate.interface import Generator
-from serl.generate.vllm.action import StopRule
 from serl.generate.vllm.build import Engines, make_engines
 from serl.linker import policy_reasoner
 from serl.recompute import recompute_layers
@@ -98,11 +97,9 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
         config = replace(config, model=replace(config.model, shared_prefix=False))
     models.check_length(model, config.model.max_length, f"model {config.model.path}")
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
-    rule = StopRule(env.token_bytes.of, frozenset(models.eos_ids(model, tokenizer)),
-                    tuple(tag.decode() for tag in env.dialect.stop_tags), env.dialect.is_complete)
     if config.model.gradient_checkpointing:
         recompute_layers(model)
-    engines = make_engines(config, model, tokenizer, rule)
+    engines = make_engines(config, model, tokenizer, env.stop_rule(models.eos_ids(model, tokenizer)))
     try:
         with make_sandbox(config) as sandbox:
             policy = None
@@ -116,5 +113,5 @@ def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
 
 def make_generator(config: Config, model, tokenizer, env: Environment, batch_size: int) -> HFGenerator:
     """A sampler of a model's current weights."""
-    return HFGenerator(model, env.token_bytes, models.eos_ids(model, tokenizer), env.dialect.is_complete, config.seed,
-                       batch_size, config.model.shared_prefix)
+    return HFGenerator(model, env.stop_rule(models.eos_ids(model, tokenizer)), config.seed, batch_size,
+                       config.model.shared_prefix)

@@ -31,7 +31,10 @@ def byte_level_tokenizer(special: Sequence[str], added: Sequence[str] = (), voca
 
 
 def sentencepiece_tokenizer(special: Sequence[str], space_before: bool):
-    """BPE over characters with byte fallback, as Gemma's, or with a space before every text, as Llama 2's."""
+    """BPE over characters with byte fallback, as Gemma's, or with a space before every text, as Llama 2's.
+
+    Gemma's names runs of spaces in its list of added tokens, too, in the spelling of its vocabulary.
+    """
     from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, trainers
 
     spaces = normalizers.Replace(" ", "\u2581")
@@ -43,11 +46,15 @@ def sentencepiece_tokenizer(special: Sequence[str], space_before: bool):
     vocabulary = dict(trained["vocab"])
     for name in (f"<0x{byte:02X}>" for byte in range(256)):
         vocabulary[name] = len(vocabulary)
-    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[tuple(pair) for pair in trained["merges"]],
-                                   byte_fallback=True, unk_token="<unk>"))
+    run = "\u2581\u2581"
+    vocabulary[run] = len(vocabulary)
+    merges = [("\u2581", "\u2581"), *(tuple(pair) for pair in trained["merges"])]
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=merges, byte_fallback=True, unk_token="<unk>"))
     backend.normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), spaces]) if space_before else spaces
     backend.decoder = decoders.Sequence([decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse()])
     backend.add_special_tokens([AddedToken(token, normalized=False) for token in ("<unk>", *special)])
+    if not space_before:
+        backend.add_tokens([AddedToken(run, normalized=False)])
     return _fast(backend, special[0])
 
 

@@ -59,6 +59,12 @@ class ChatFraming:
         return self.shape.system_role
 
     @property
+    def end_ids(self) -> set[int]:
+        """The special token that closes the assistant's messages: some models' files do not call it an end token."""
+        added = self.tokenizer.added_tokens_decoder
+        return {index for index in self.before_observation[:1] if index in added and added[index].special}
+
+    @property
     def observation_role(self) -> str:
         return self.shape.observation_role
 

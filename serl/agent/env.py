@@ -23,6 +23,7 @@ from serl.agent.token_bytes import TokenBytes
 from serl.agent.trajectory import DEADLINE, Trajectory, Turn, place, place_events
 from serl.config import AgentConfig
 from serl.data.example import Example
+from serl.generate.stopping import StopRule
 from serl.sql.outcome import Outcome
 
 MALFORMED = "malformed"  # what an action without SQL is answered with, and why
@@ -51,6 +52,11 @@ class Environment:
     def dialect(self) -> Dialect:
         """The language of actions and observations: what parses, writes, and says where an action is complete."""
         return self.framing.dialect
+
+    def stop_rule(self, eos_ids: set[int]) -> StopRule:
+        """Where sampling of an action ends; `eos_ids` are the end tokens that the model's files name."""
+        return StopRule(self.token_bytes.of, frozenset(eos_ids | self.framing.end_ids),
+                        tuple(tag.decode() for tag in self.dialect.stop_tags), self.dialect.is_complete)
 
     def count_tokens(self, text: str) -> int:
         return len(self.tokenizer.encode(text, add_special_tokens=False))

@@ -4,15 +4,15 @@ While the generator decodes, the sandbox runs the SQL of other trajectories; an 
 as the next request. Trajectory i draws from its own random streams, so who ends first does not influence any of them.
 
 What batches are made of does change the last bits of float sums (see `serl.generate.hf`). So that a run repeats bit for
-bit all the same, an answer is due one poll of the generator after it was asked for, and waited for if it is not there:
-the order of events does not depend on how fast the machine is. A query that is still not done after `patience_s` is
-not waited for, nor is that database again: its trajectory comes back when it does.
+bit all the same, an answer is due one poll of a stepwise generator after it was asked for, and waited for if it is not
+there: the order of events does not depend on how fast the machine is. A query that is still not done after `patience_s`
+is not waited for, nor is that database again: its trajectory comes back when it does.
 """
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,7 +67,8 @@ class _Rollout:
                  temperature: float, progress: Callable[[int], None], at_once: int, deadline_s: float | None,
                  patience_s: float) -> None:
         self.env, self.generator, self.sandbox, self.jobs, self.temperature = env, generator, sandbox, jobs, temperature
-        self.progress, self.at_once, self.deadline_s, self.patience_s = progress, at_once, deadline_s, patience_s
+        self.progress, self.at_once, self.deadline_s = progress, at_once, deadline_s
+        self.patience_s = patience_s if generator.stepwise else 0.0
         self.episodes: list[Episode] = []
         self.deadlines: dict[int, float] = {}  # of the trajectories under way
         self.sampled: set[int] = set()  # trajectories that the generator has
@@ -134,11 +135,15 @@ class _Rollout:
         due = {query.outcome: path for index, query in self.queries.items()
                if (path := self.jobs[index].example.db_path) not in self.slow}
         with self.clock("sql_wait"):
-            self.slow |= {due[outcome] for outcome in wait(due, self.patience_s).not_done}
+            self.slow |= {due[outcome] for outcome in self.pending_after(self.patience_s, due)}
             if self.queries and not self.sampled:
-                next_deadline = min(self.deadlines.values())
-                wait([query.outcome for query in self.queries.values()], return_when=FIRST_COMPLETED,
-                     timeout=None if next_deadline == math.inf else max(0.0, next_deadline - time.monotonic()))
+                self.pending_after(math.inf, [query.outcome for query in self.queries.values()], FIRST_COMPLETED)
+
+    def pending_after(self, seconds: float, outcomes: Iterable[Future[Outcome]], until: str = ALL_COMPLETED
+                      ) -> set[Future[Outcome]]:
+        """Outcomes that are not there after so many seconds, or when the next trajectory's time is over."""
+        seconds = min(seconds, min(self.deadlines.values()) - time.monotonic())
+        return wait(outcomes, None if seconds == math.inf else max(0.0, seconds), until).not_done
 
     def expire(self) -> None:
         """End the trajectories whose time is over."""

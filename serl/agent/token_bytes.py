@@ -37,8 +37,9 @@ class TokenBytes:
             raise InputError(f"tokenizer {tokenizer.name_or_path}: neither byte-level BPE nor SentencePiece "
                              "with byte fallback, so token offsets cannot be exact")
         self._alphabet = gpt2_alphabet()
-        self._added = {index: token.content.encode() for index, token in
-                       tokenizer.added_tokens_decoder.items()}
+        # SentencePiece's other added tokens, as Gemma's runs of spaces, are spelled like the rest of its vocabulary.
+        self._added = {index: token.content.encode() for index, token in tokenizer.added_tokens_decoder.items()
+                       if self._byte_level or token.special}
         self._pieces = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
         self._cache: dict[int, bytes] = {}
 

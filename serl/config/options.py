@@ -147,9 +147,9 @@ class RolloutConfig:
     # Seconds after which a trajectory ends, it then counts as a failure of infrastructure, not as a reward of 0.
     # null: never.
     deadline_s: float | None = None
-    # Seconds that sampling waits for a database's answer, so that what is sampled beside it, and with it the last bits
-    # of every sum, depends on the seed alone; then it goes on without. A run repeats bit for bit if no query of it
-    # takes longer. 0: never wait.
+    # Seconds that sampling by hf waits for a database's answer, so that what is sampled beside it, and with it the last
+    # bits of every sum, depends on the seed alone; then it goes on without. A run repeats bit for bit if no query of it
+    # takes longer. 0: never wait, as engines of vLLM never do.
     patience_s: float = 1.0
     # 1: sample the next step's batch while this one is learned from, by the weights of before the update; needs
     # train.tis (serl.train.ahead). 0: in turn, each batch by the newest weights.

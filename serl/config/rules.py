@@ -1,7 +1,9 @@
 """Rules between options: combinations that would say nothing, or not what they seem to say, are input errors."""
 
 import re
+from dataclasses import fields
 from operator import attrgetter
+from urllib.parse import urlsplit
 
 from serl.agent.dialects import CLOSE_THINKING, OPEN_THINKING
 from serl.config.hindsight import CLAUSES
@@ -14,6 +16,7 @@ from serl.config.options import (
     RolloutConfig,
     TeachConfig,
     TrainConfig,
+    VLLMConfig,
 )
 from serl.errors import InputError
 
@@ -32,6 +35,9 @@ _PREFILL = re.compile(rf"({OPEN_THINKING}([^<]*{CLOSE_THINKING})?\s*)?")
 # What is said to a model that names links, and of no use without one.
 CHAT = ("chat_url", "chat_model", "chat_key", "chat_timeout_s", "chat_workers", "chat_budget")
 SERVED = ("chat_model", "chat_key", "chat_timeout_s", "chat_workers")  # of a server, not of the policy
+# Options of rollout.vllm that say something only of servers, and those that say how an engine is started.
+OF_SERVERS = ("urls", "servers", "request_timeout_s")
+OF_STARTED = ("servers", "kv_cache_gib", "max_sequences", "eager", "threads", "arguments", "startup_timeout_s")
 
 
 def check_grounding(grounding: GroundingOptions) -> None:
@@ -155,19 +161,32 @@ def check_teach(teach: TeachConfig) -> None:
 
 
 def check_engine(rollout: RolloutConfig) -> None:
-    """Servers only where there are servers, and times and sizes above 0."""
+    """Options of vLLM only where they say something, servers that can be asked, times and sizes above 0."""
     vllm = rollout.vllm
-    if vllm.urls and rollout.engine != "vllm_server":
-        raise InputError(f"config: rollout.vllm.urls plays no part in rollout.engine {rollout.engine}; set it to "
-                         "vllm_server, or leave the urls out")
     for url in vllm.urls:
-        if not url.startswith(("http://", "https://")):
-            raise InputError(f"config: rollout.vllm.urls has {url!r}; it must begin with http:// or https://")
+        if not _names_host(url):
+            raise InputError(f"config: rollout.vllm.urls has {url!r}; it must begin with http:// or https:// and name "
+                             "a host, as http://host:8000")
     if len(set(vllm.urls)) < len(vllm.urls):
         raise InputError(f"config: rollout.vllm.urls is {list(vllm.urls)}; name each server once")
     for name in ("kv_cache_gib", "startup_timeout_s", "request_timeout_s", "tolerance"):
         if not getattr(vllm, name) > 0:
             raise InputError(f"config: rollout.vllm.{name} is {getattr(vllm, name)}; it must be above 0")
+    unused = {"hf": tuple(field.name for field in fields(VLLMConfig)), "vllm": OF_SERVERS,
+              "vllm_server": OF_STARTED if vllm.urls else ()}[rollout.engine]
+    for name in unused:
+        if getattr(vllm, name) != getattr(VLLMConfig(), name):
+            where = " with the rollout.vllm.urls of servers that run already" if rollout.engine == "vllm_server" else ""
+            raise InputError(f"config: rollout.vllm.{name} plays no part in rollout.engine {rollout.engine}{where}; "
+                             "leave it out")
+
+
+def _names_host(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the port is no number
+        return False
 
 
 def check_tolerance(config: Config) -> None:

@@ -33,10 +33,6 @@ class SharedDecoder:
     def __init__(self, model, rows: int) -> None:
         """At most `rows` sessions have places in memory at a time."""
         self.backbone, self.rows = Backbone(model), rows
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget everything."""
         self.prompts, self.memory = PromptMemory(self.backbone), RowMemory()
         self.sessions: dict[Hashable, Session] = {}
         self.active: list[Sampling] = []
@@ -45,13 +41,11 @@ class SharedDecoder:
         self._joining: list[tuple[Sampling, list[int]]] = []  # the last of the active rows, with their new tokens
         self._decoded: Decoded | None = None  # None: to be made anew, since rows came or went
 
-    @property
-    def kept(self) -> int:
-        """Sessions whose keys and values are kept."""
-        return self.memory.seated
-
-    def forget_prompts(self) -> None:
-        """Encode prompts anew when they are needed again."""
+    def renew(self) -> None:
+        """The model has other weights: prompts are encoded again. RuntimeError while sessions are kept."""
+        if self.memory.seated:
+            raise RuntimeError(f"the model's weights changed while {self.memory.seated} trajectories were under way; "
+                               "release them before an update")
         self.prompts.forget()
 
     def open(self, sampling: Sampling) -> None:
@@ -163,6 +157,6 @@ class SharedDecoder:
     def _reserve(self, sessions: Sequence[Session], new: Sequence[Sequence[int]]) -> None:
         need = max(len(session.own) + len(tokens) for session, tokens in zip(sessions, new))
         if need > self.memory.pool.columns:  # room for what is sampled too, so that this is seldom
-            need += max(sampling.max_new_tokens for sampling in self.active)
+            need += max(sampling.limit for sampling in self.active)
         pool = self.prompts.pool
         self.memory.pool.reserve(len(self.memory.at), need, (pool.keys, pool.values))

@@ -11,27 +11,26 @@ from collections.abc import Hashable
 
 import torch
 
-from serl.agent.token_bytes import TokenBytes
 from serl.generate.decoding import SharedDecoder
 from serl.generate.interface import Generation, Request
 from serl.generate.plain import PlainDecoder
-from serl.generate.sampling import IsComplete, Sampling, sample
+from serl.generate.sampling import Sampling, sample
+from serl.generate.stopping import StopRule
 from serl.model import eval_mode, positions
 
 
 class HFGenerator:
     """Sampler over `model` (see `serl.generate.interface.Generator`); it always sees the model's current weights.
 
-    It works only while it is polled. Weights may change while no session is held and no request is under way; if they
-    change otherwise, what is kept of these would be of other weights than what follows, and the next poll is a
-    RuntimeError.
+    Weights may change while no session is held and no request is under way; if they change otherwise, what is kept of
+    these would be of other weights than what follows, and the next poll is a RuntimeError.
     """
 
-    def __init__(self, model, token_bytes: TokenBytes, eos_ids: set[int], is_complete: IsComplete, seed: int,
-                 batch_size: int, share: bool = True) -> None:
+    stepwise = True
+
+    def __init__(self, model, rule: StopRule, seed: int, batch_size: int, share: bool = True) -> None:
         """`batch_size`: trajectories at a time that are sampled, or kept between turns; others wait."""
-        self.model, self.token_bytes, self.eos_ids, self.is_complete = model, token_bytes, eos_ids, is_complete
-        self.seed = seed
+        self.model, self.rule, self.seed = model, rule, seed
         self._decoder = (SharedDecoder if share else PlainDecoder)(model, batch_size)
         self._pending: dict[Hashable, Sampling] = {}
         self._busy: set[Hashable] = set()  # sessions with a pending request
@@ -46,7 +45,7 @@ class HFGenerator:
                              f"model's {self._limit}")
         if key in self._pending or request.session in self._busy:
             raise ValueError(f"request {key}, session {request.session}: there is one pending already")
-        sampling = Sampling(key, request, max_new_tokens, temperature, self.seed)
+        sampling = Sampling(key, request, self.rule, max_new_tokens, temperature, self.seed)
         self._decoder.open(sampling)
         self._pending[key] = sampling
         if request.session is not None:
@@ -70,11 +69,6 @@ class HFGenerator:
             raise ValueError(f"session {session} has a pending request; cancel it first")
         self._decoder.release(session)
 
-    def close(self) -> None:
-        self._decoder.reset()
-        self._pending.clear()
-        self._busy.clear()
-
     @torch.inference_mode()
     def _step(self) -> list[tuple[Hashable, Generation]]:
         """One more token of every request for which there is room; those that are done with it."""
@@ -87,7 +81,7 @@ class HFGenerator:
              [sampling.temperature for sampling in active]], dtype=torch.float64, device=logits_BV.device)
         token_B, logprob_B = sample(logits_BV, uniform_B, temperature_B)
         for sampling, token, logprob in zip(active, token_B.tolist(), logprob_B.tolist()):
-            sampling.append(token, logprob, self.token_bytes, self.eos_ids, self.is_complete)
+            sampling.append(token, logprob)
         done = [sampling for sampling in active if sampling.stop is not None]
         if done:
             decoder.retire(done)
@@ -106,10 +100,6 @@ class HFGenerator:
         """Keep nothing that other weights have made: RuntimeError if somebody relies on it."""
         # Every change in place is counted by PyTorch; weights that are exchanged lie elsewhere.
         version = [(weight._version, weight.data_ptr()) for weight in self._weights]
-        if version == self._version:
-            return
-        if self._decoder.kept or self._decoder.active:
-            raise RuntimeError(f"the model's weights changed while {self._decoder.kept} trajectories were under way; "
-                               "release them before an update")
-        self._decoder.forget_prompts()
-        self._version = version
+        if version != self._version:
+            self._decoder.renew()
+            self._version = version

@@ -45,7 +45,12 @@ class Generation:
 
 
 class Generator(Protocol):
-    """A policy that can be sampled from, many requests at a time, each answered as soon as it is done."""
+    """A policy that can be sampled from, many requests at a time, each answered as soon as it is done.
+
+    A stepwise one works only while it is polled: when it is asked decides what it computes together.
+    """
+
+    stepwise: bool
 
     def submit(self, key: Hashable, request: Request, max_new_tokens: int, temperature: float) -> None:
         """Queue a request. ValueError, with both lengths, if its longest continuation would not fit the model."""
@@ -62,9 +67,6 @@ class Generator(Protocol):
 
     def release(self, session: Hashable) -> None:
         """Nothing more will come of this trajectory."""
-
-    def close(self) -> None:
-        """Forget all requests and sessions."""
 
 
 def generate(generator: Generator, requests: Sequence[Request], max_new_tokens: int, temperature: float

@@ -14,21 +14,17 @@ from serl.ragged import pad
 
 
 class PlainDecoder:
-    """As `SharedDecoder`; sessions mean nothing to it."""
-
-    kept = 0
+    """As `SharedDecoder`."""
 
     def __init__(self, model, rows: int) -> None:
         self.model, self.rows = model, rows
-        self.reset()
-
-    def reset(self) -> None:
         self.active: list[Sampling] = []
         self._queue: deque[Sampling] = deque()
         self.cache = None
 
-    def forget_prompts(self) -> None:
-        pass
+    def renew(self) -> None:
+        if self.active:
+            raise RuntimeError(f"the model's weights changed while {len(self.active)} requests were under way")
 
     def open(self, sampling: Sampling) -> None:
         self._queue.append(sampling)
@@ -40,7 +36,7 @@ class PlainDecoder:
             self.retire([sampling])
 
     def release(self, key: Hashable) -> None:
-        pass
+        """Nothing is kept of a session."""
 
     def join(self) -> None:
         from transformers import DynamicCache

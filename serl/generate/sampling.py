@@ -1,53 +1,31 @@
-"""Drawing tokens, and one request while its action is drawn.
+"""Drawing tokens, and one request while it is drawn.
 
 Randomness is stateless: token i of a request is drawn by inverse transform from the i-th number of a
 Philox stream keyed by (seed, stream). Nothing has to be saved to resume, and batching does not matter.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 
 import numpy as np
 import torch
 
-from serl.agent.token_bytes import TokenBytes
-from serl.generate.interface import Generation, Request, StopReason
-
-IsComplete = Callable[[bytes, int], bool]
-"""Whether the last so many bytes complete an action, of which all sampled bytes are given: the dialect's stop rule."""
+from serl.generate.interface import Request
+from serl.generate.stopping import ActionTokens, StopRule
 
 
-class Sampling:
+class Sampling(ActionTokens):
     """One request while it is being sampled."""
 
-    def __init__(self, key: Hashable, request: Request, max_new_tokens: int, temperature: float, seed: int) -> None:
-        self.key, self.request, self.max_new_tokens, self.temperature = key, request, max_new_tokens, temperature
-        self.uniforms = uniforms(seed, request.stream, max_new_tokens)
-        self.ids: list[int] = []
-        self.logprobs: list[float] = []
-        self.text = b""
-        self.stop: StopReason | None = None
+    def __init__(self, key: Hashable, request: Request, rule: StopRule, limit: int, temperature: float, seed: int
+                 ) -> None:
+        super().__init__(rule, limit)
+        self.key, self.request, self.temperature = key, request, temperature
+        self.uniforms = uniforms(seed, request.stream, limit)
 
     @property
     def session(self) -> Hashable:
         """The session that it belongs to; one of its own if it has none."""
         return self if self.request.session is None else self.request.session
-
-    def append(self, token: int, logprob: float, token_bytes: TokenBytes, eos_ids: set[int], is_complete: IsComplete
-               ) -> None:
-        """Add a sampled token; `stop` says whether it was the last."""
-        piece = token_bytes.of(token)
-        self.ids.append(token)
-        self.logprobs.append(logprob)
-        self.text += piece
-        if token in eos_ids:
-            self.stop = StopReason.EOS
-        elif piece and is_complete(self.text, len(piece)):
-            self.stop = StopReason.TAG
-        elif len(self.ids) == self.max_new_tokens:
-            self.stop = StopReason.LENGTH
-
-    def generation(self) -> Generation:
-        return Generation(self.ids, self.logprobs, self.stop)
 
 
 def uniforms(seed: int, stream: tuple[int, ...] | None, count: int) -> np.ndarray:

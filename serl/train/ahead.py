@@ -7,7 +7,8 @@ of the trainer's to the sampler's probability is now that of two policies. It co
 trained, and gains what sampling and updating leave idle of each other's devices: nothing on cores that both want.
 
 A checkpoint holds the copy. A resumed run samples the batch that was in flight again, from its seed and by these
-weights, as an uninterrupted one would have.
+weights, as an uninterrupted one would have. When a run fails, its sandbox is closed, and the rollout that is under way
+ends at its next query.
 """
 
 from collections.abc import Callable

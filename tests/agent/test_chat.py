@@ -5,7 +5,9 @@ from jinja2 import TemplateError
 
 from serl.agent.chat import ChatFraming
 from serl.agent.dialects import DIALECTS, Kind
+from serl.agent.env import Environment
 from serl.agent.token_bytes import TokenBytes
+from serl.config import AgentConfig
 from serl.errors import InputError
 from tests.agent.templates import LLAMA3, MISTRAL, MODELS, QWEN3, QWEN25, R1_MODEL, Model
 from tests.models import tiny_tokenizer
@@ -125,6 +127,16 @@ def test_a_sampled_end_token_is_not_repeated_by_the_framing():
     action = framing.tokenizer.encode("<sql>SELECT 1</sql><|im_end|>", add_special_tokens=False)
     without, with_end = framing.observation_ids(text, action[:-1]), framing.observation_ids(text, action)
     assert [action[-1], *with_end] == without
+
+
+@pytest.mark.parametrize(("name", "end"), [
+    ("qwen2.5", "<|im_end|>"), ("llama3", "<|eot_id|>"), ("gemma", "<end_of_turn>"), ("mistral", "</s>"),
+    ("plain", None)])  # a line break closes its messages, and may stand in an action
+def test_what_closes_the_assistants_message_ends_an_action_whatever_the_models_files_say(name, end):
+    """Gemma 1.1 and base models with a chat template name another end token."""
+    tokenizer, named = MODELS[name].tokenizer, 3
+    rule = Environment.build(tokenizer, AgentConfig(prompt="brief"), 512).stop_rule({named})
+    assert rule.eos_ids == ({named} if end is None else {named, tokenizer.convert_tokens_to_ids(end)})
 
 
 def test_an_empty_thought_as_prefill_is_what_the_template_writes_with_thinking_disabled():

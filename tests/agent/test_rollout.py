@@ -30,6 +30,8 @@ LIMIT_S = 1.5
 class Scripted:
     """A policy whose actions are written down, one text a turn for each trajectory; it answers all it was asked."""
 
+    stepwise = True
+
     def __init__(self, scripts: Sequence[Sequence[str]]) -> None:
         self.scripts = scripts
         self.pending: dict[Hashable, Request] = {}
@@ -62,9 +64,6 @@ class Scripted:
         assert session not in self.pending
         self.released.append(session)
 
-    def close(self) -> None:
-        self.pending.clear()
-
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory) -> Path:
@@ -77,7 +76,6 @@ def database(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def sandbox(database):
     with Sandbox(workers=2, limits=Limits(timeout_s=LIMIT_S, grace_s=0.2)) as pool:
-        assert all(outcome.ran for outcome in pool.run_many([(database, "SELECT 1")] * 8)), "the workers are up"
         yield pool
 
 
@@ -89,6 +87,7 @@ def jobs(database: Path, count: int) -> list[Job]:
 
 def run(database: Path, sandbox: Sandbox, scripts: Sequence[Sequence[str]], **options):
     policy = Scripted(scripts)
+    assert all(outcome.ran for outcome in sandbox.run_many([(database, "SELECT 1")] * 8)), "the workers are up"
     return policy, rollout(ENV, policy, sandbox, jobs(database, len(scripts)), 1.0, **options)
 
 
@@ -125,6 +124,20 @@ def test_answers_are_awaited_so_that_events_have_one_order(database, sandbox):
         policy, _ = run(database, sandbox, scripts, patience_s=60.0)
         # The query of trajectory 0 is due after the next poll, whatever the machine does meanwhile.
         assert policy.asked == [(0, 0), (1, 0), (1, 1), (0, 1), (1, 2), (1, 3)]
+
+
+def test_nobody_waits_for_answers_where_the_generator_goes_on_by_itself(database, sandbox, monkeypatch):
+    """An engine that works in the background has its requests at once: what it computes together is its own affair."""
+    monkeypatch.setattr(Scripted, "stepwise", False)
+    policy, result = run(database, sandbox, [[SLOW, FINAL], *[[QUICK, QUICK, FINAL]] * 4], patience_s=60.0)
+    assert [trajectory.stop for trajectory in result.trajectories] == ["final"] * 5
+    assert policy.asked[-1] == (0, 1), "all others were done before"
+
+
+def test_a_deadline_does_not_wait_for_patience(database, sandbox):
+    _, result = run(database, sandbox, [[SLOW], ["nonsense", "nonsense", NEVER]], deadline_s=0.3, patience_s=60.0)
+    assert result.sql_wait_seconds < LIMIT_S
+    assert [trajectory.stop for trajectory in result.trajectories] == ["deadline"] * 2
 
 
 def test_at_most_so_many_are_under_way(database, sandbox):

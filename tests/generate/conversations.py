@@ -7,18 +7,20 @@ from serl.agent.dialects import DIALECTS
 from serl.agent.token_bytes import TokenBytes
 from serl.generate.hf import HFGenerator
 from serl.generate.interface import Generation, Request
+from serl.generate.stopping import StopRule
 from tests.models import tiny_model, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
 TOKEN_BYTES = TokenBytes(TOKENIZER)
 MODEL = tiny_model(len(TOKENIZER))
 EOS = {TOKENIZER.eos_token_id}
+RULE = StopRule(TOKEN_BYTES.of, frozenset(EOS), ("</sql>", "</solution>"), DIALECTS["xml"].is_complete)
 PROMPTS = [TOKENIZER.encode(text, add_special_tokens=False)
            for text in ("SELECT name", "how many cities are there in Peru? 12345", "city(id")]
 
 
 def make_generator(batch_size: int = 100, seed: int = 0, share: bool = True, model=MODEL) -> HFGenerator:
-    return HFGenerator(model, TOKEN_BYTES, EOS, DIALECTS["xml"].is_complete, seed, batch_size, share)
+    return HFGenerator(model, RULE, seed, batch_size, share)
 
 
 @dataclass

@@ -142,6 +142,16 @@ def test_weights_that_change_under_a_session_are_an_error(monkeypatch):
     assert max(abs(one - other) for one, other in zip(wrong, right)) > 0.01
 
 
+def test_weights_that_change_under_a_request_of_the_plain_decoder_are_an_error():
+    model = tiny_model(len(TOKENIZER), seed=1)
+    generator = make_generator(share=False, model=model)
+    generator.submit(0, Request(PROMPTS[1], (0, 0)), 12, 1.0)
+    assert generator.poll(block=False) == []
+    changed(model)
+    with pytest.raises(RuntimeError, match="weights changed while 1 requests were under way"):
+        generator.poll()
+
+
 def test_after_an_update_everything_is_read_again():
     model = tiny_model(len(TOKENIZER), seed=1)
     generator = make_generator(batch_size=1, model=model)
@@ -157,7 +167,7 @@ def test_after_an_update_everything_is_read_again():
     assert logprobs([group[second]]) == pytest.approx(taught([group[second]], model), abs=1e-4)
     assert logprobs([group[first]]) != pytest.approx(taught([group[first]], model), abs=1e-2)
 
-    generator.close()  # forgets the session that was not released
+    generator.release(group[second].request.session)
     changed(model)
     again = converse(generator, some(4))
     assert logprobs(again) == pytest.approx(taught(again, model), abs=1e-4)

@@ -1,6 +1,7 @@
 """One step off: which weights sample which batch, exact resume, and what must not be combined."""
 
 import threading
+from concurrent.futures import CancelledError, wait
 
 import pytest
 
@@ -72,6 +73,17 @@ def test_each_batch_is_sampled_by_the_weights_of_before_the_last_update(small_co
     assert tokens("overlap", 1) == tokens("still", 1) != tokens("in turn", 1)
     assert metrics["overlap"][0]["mismatch/max"] < 1e-3 < metrics["overlap"][1]["mismatch/max"]
     assert metrics["overlap"][1]["tis/weight_mean"] != pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_rollout_under_way_ends_with_a_run_that_fails(small_config, tmp_path):
+    """It has no sandbox any more; otherwise the process would stay until it is done."""
+    with (pytest.raises(RuntimeError, match="the update failed"),
+          opened_trainer(small_config(**OVERLAP), tmp_path) as trainer):
+        questions = trainer.bench.preparer.prepare(trainer.train_split, range(4))
+        trainer.ahead.start(lambda model: trainer.roll_out(0, questions, model=model))
+        raise RuntimeError("the update failed")
+    under_way = trainer.ahead._rollout
+    assert not wait([under_way], 60).not_done and isinstance(under_way.exception(), (RuntimeError, CancelledError))
 
 
 @pytest.mark.slow

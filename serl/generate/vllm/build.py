@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from serl.config import Config
-from serl.generate.vllm.action import StopRule
+from serl.errors import InputError
+from serl.generate.stopping import StopRule
 from serl.generate.vllm.client import ServerEndpoint
 from serl.generate.vllm.endpoint import Endpoint
 from serl.generate.vllm.generator import VLLMGenerator
@@ -18,7 +19,7 @@ from serl.generate.vllm.launch import (
     server_command,
     write_model_folder,
 )
-from serl.generate.vllm.server import ServerProcess, free_port
+from serl.generate.vllm.server import LOG_SUFFIX, ServerProcess, free_port
 
 
 class Engines:
@@ -60,9 +61,11 @@ class Engines:
 
 def make_engines(config: Config, model, tokenizer, rule: StopRule) -> Engines | None:
     """For `rollout.engine` vllm and vllm_server; None for hf. InputError where vLLM is needed and not installed."""
-    engine, urls = config.rollout.engine, config.rollout.vllm.urls
+    engine, urls, folder = config.rollout.engine, config.rollout.vllm.urls, config.rollout.vllm.folder
     if engine == "hf":
         return None
+    if folder is not None and not Path(folder).is_dir():
+        raise InputError(f"config: rollout.vllm.folder {folder}: no such folder")
     if engine == "vllm" or not urls:
         check_installed()
     if config.rollout.vllm.sleep and model.device.type != "cuda":
@@ -77,8 +80,9 @@ def _generator(config: Config, model, tokenizer, rule: StopRule) -> VLLMGenerato
     folder = Path(tempfile.mkdtemp(prefix="serl_vllm_", dir=options.folder))
     dtype = options.dtype or config.model.dtype
     endpoints = _endpoints(config, folder, dtype, model, tokenizer)
-    return VLLMGenerator(endpoints, rule, config.seed, config.model.max_length, len(tokenizer), dtype,
-                         options.tolerance, folder)
+    vocabulary = min(len(tokenizer), model.get_input_embeddings().num_embeddings)
+    return VLLMGenerator(endpoints, rule, config.seed, config.model.max_length, vocabulary, dtype, options.tolerance,
+                         folder)
 
 
 def _endpoints(config: Config, folder: Path, dtype: str, model, tokenizer) -> list[Endpoint]:
@@ -95,7 +99,7 @@ def _endpoints(config: Config, folder: Path, dtype: str, model, tokenizer) -> li
     endpoints = []
     for number in range(options.servers):
         port = free_port()
-        process = ServerProcess(server_command(arguments, port), added, folder / f"server_{number}.log",
+        process = ServerProcess(server_command(arguments, port), added, folder / f"server_{number}{LOG_SUFFIX}",
                                 options.startup_timeout_s)
         endpoints.append(ServerEndpoint(f"http://127.0.0.1:{port}", options.request_timeout_s, process, sleeps))
     return endpoints

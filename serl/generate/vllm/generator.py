@@ -7,7 +7,7 @@ again.
 """
 
 import asyncio
-import shutil
+import contextlib
 import time
 import uuid
 from collections.abc import Hashable, Sequence
@@ -16,12 +16,14 @@ from pathlib import Path
 from serl.errors import WorkFailed
 from serl.generate.interface import Generation, Request
 from serl.generate.probe import Probe, probe_sequences, trainer_logprobs
-from serl.generate.vllm.action import Action, StopRule, sampling, seed_of
+from serl.generate.stopping import ActionTokens, StopRule
+from serl.generate.vllm.action import sampling, seed_of
 from serl.generate.vllm.endpoint import Completion, Endpoint, EndpointDown
 from serl.generate.vllm.fingerprint import differing
 from serl.generate.vllm.loop import Loop
 from serl.generate.vllm.pool import Pool
-from serl.generate.vllm.weights import fingerprints_of, write_weights
+from serl.generate.vllm.server import LOG_SUFFIX
+from serl.generate.vllm.weights import write_weights
 
 HEALTH_S = 2.0  # between health checks
 # Asked after each update, at a temperature at which the log-probs before and after it are far apart.
@@ -38,6 +40,8 @@ class VLLMGenerator:
 
     `dtype` (float32 or bfloat16) is the engines'; probe sequences are of tokens below `vocabulary`.
     """
+
+    stepwise = False
 
     def __init__(self, endpoints: Sequence[Endpoint], rule: StopRule, seed: int, max_length: int, vocabulary: int,
                  dtype: str, tolerance: float, folder: Path) -> None:
@@ -85,9 +89,9 @@ class VLLMGenerator:
         self._version, name, dtype = "", f"{self._run}-{version}", getattr(torch, self.dtype)
         self._loop.call(self._pool.revive())
         self._watch = self._watch or self._loop.background(self._pool.watch(HEALTH_S))
-        path = write_weights(self.folder, model, dtype, name)
+        path, prints = write_weights(self.folder, model, dtype, name)
         self._loop.call(self._pool.each(lambda endpoint: endpoint.update(str(path), name)))
-        difference = self._verify(model, dtype, version)
+        difference = self._verify(model, prints, version)
         self._version = name
         self.metrics = {"sync/difference": difference, "time/sync": time.perf_counter() - start,
                         "sync/engines": float(len(self._pool.alive))}
@@ -105,22 +109,27 @@ class VLLMGenerator:
         self._version = ""
 
     def close(self) -> None:
-        """Stop the engines that were started here."""
+        """Stop the engines that were started here. The logs of servers stay if one failed: its error names them."""
         try:
             self._loop.close(self._pool.close())
         finally:
-            shutil.rmtree(self.folder, ignore_errors=True)
+            for path in self.folder.glob("*"):
+                if path.suffix != LOG_SUFFIX or not self._pool.why:
+                    path.unlink()
+            with contextlib.suppress(OSError):
+                self.folder.rmdir()
 
     async def _sample(self, request: Request, max_new_tokens: int, temperature: float) -> Generation:
         """One action, from as many answers as it takes (see `serl.generate.vllm.action`)."""
         route = tuple(request.ids[: request.shared or len(request.ids)])
-        action = Action(self.rule, max_new_tokens)
+        action = ActionTokens(self.rule, max_new_tokens)
         while action.stop is None:
             ids = [*request.ids, *action.ids]
             wanted = sampling(action, temperature, seed_of(self.seed, request.stream, len(action.ids)))
             answer = await self._pool.ask(route, lambda endpoint, ids=ids, wanted=wanted:
                                           self._complete(endpoint, ids, wanted))
-            action.extend(answer.ids, answer.logprobs)
+            for token, logprob in zip(answer.ids, answer.logprobs):
+                action.append(token, logprob)
         return action.generation()
 
     async def _complete(self, endpoint: Endpoint, ids: list[int], wanted: dict) -> Completion:
@@ -130,9 +139,9 @@ class VLLMGenerator:
                                f"{self._version}: it was restarted, or belongs to another run too")
         return answer
 
-    def _verify(self, model, dtype, version: int) -> float:
-        """Largest difference of the probe over all engines; WeightsDiffer."""
-        expected, mine = trainer_logprobs(model, self._sequences), fingerprints_of(model, dtype)
+    def _verify(self, model, mine: dict[str, list[float]], version: int) -> float:
+        """Largest difference of the probe over all engines; `mine` are the weights' fingerprints. WeightsDiffer."""
+        expected = trainer_logprobs(model, self._sequences)
 
         async def proof(endpoint: Endpoint) -> tuple[list[list[float]], dict[str, list], Completion]:
             scores = [await endpoint.score(ids) for ids in self._sequences]
@@ -158,5 +167,6 @@ class VLLMGenerator:
 
 def _explain(probe: Probe, wrong: list[str], tolerance: float, compared: int) -> str:
     first = (f"{len(wrong)} of {compared} parameters differ, the first is {wrong[0]}" if wrong else
-             f"the {compared} parameters that could be compared are the same, so it computes otherwise with them")
+             f"the {compared} parameters that could be compared are the same, so it computes otherwise with them: "
+             "bfloat16 needs a rollout.vllm.tolerance of about 0.2")
     return f"{first}; {probe.describe()} (largest difference {probe.difference:.2g}, tolerance {tolerance:g})"

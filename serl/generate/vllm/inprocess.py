@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from serl.errors import WorkFailed
+from serl.errors import InputError, WorkFailed
 from serl.generate.vllm.endpoint import Completion, EndpointDown
 from serl.generate.vllm.launch import environ
 
@@ -31,10 +31,13 @@ class EngineEndpoint:
 
         with environ(self.added):
             parser = AsyncEngineArgs.add_cli_args(FlexibleArgumentParser())
-            arguments = AsyncEngineArgs.from_cli_args(parser.parse_args(self.arguments))
             try:
-                self.engine = AsyncLLM.from_engine_args(arguments)
-            except (RuntimeError, ValueError) as error:
+                arguments = parser.parse_args(self.arguments)
+            except SystemExit:  # it would end the event loop's thread, and nobody would hear of it
+                raise InputError("config: rollout.vllm.arguments: vLLM does not take them, it says why above") from None
+            try:
+                self.engine = AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(arguments))
+            except Exception as error:
                 raise WorkFailed(f"the vLLM engine did not start: {_line(error)}; more is above") from error
 
     async def complete(self, ids: Sequence[int], sampling: dict[str, Any]) -> Completion:

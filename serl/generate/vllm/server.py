@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from serl.generate.vllm import guard
 from serl.generate.vllm.endpoint import EndpointDown
 
+LOG_SUFFIX = ".log"
 POLL_S = 0.5
 GRACE_S = 15.0  # between SIGTERM and SIGKILL
 
@@ -60,8 +60,7 @@ class ServerProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE_S)
         # Its workers are of its process group, and may outlive a server that was killed.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        guard.kill_group(self._process.pid)
         self._process.wait()
         self._process.stdin.close()
 

@@ -30,27 +30,28 @@ def checkpoint_weights(model, dtype: torch.dtype) -> Iterator[tuple[str, torch.T
                 yield name.replace(".base_layer.", "."), merged.to(dtype)
 
 
-def write_weights(folder: Path, model, dtype: torch.dtype, version: str) -> Path:
-    """A safetensors file in `folder`, whole or not there; files of other versions are removed."""
+def write_weights(folder: Path, model, dtype: torch.dtype, version: str) -> tuple[Path, dict[str, list[float]]]:
+    """A safetensors file in `folder`, whole or not there, and the weights' fingerprints.
+
+    Files of other versions are removed. The fingerprints [s, n] are of every weight in `dtype`, as an engine should
+    have it; of a tied head too, since an engine may hold a copy of it.
+    """
     from safetensors.torch import save_file
 
     path = folder / f"weights_{version}.safetensors"
     part = folder / f".{path.name}.part"
-    save_file({name: weight.contiguous().cpu() for name, weight in checkpoint_weights(model, dtype)}, part)
+    weights, prints = {}, {}
+    for name, weight in checkpoint_weights(model, dtype):
+        weights[name], prints[name] = weight.contiguous().cpu(), of_weight(weight)
+    save_file(weights, part)
     for old in folder.glob("weights_*.safetensors"):
         old.unlink()
     os.replace(part, path)
-    return path
-
-
-def fingerprints_of(model, dtype: torch.dtype) -> dict[str, list[float]]:
-    """[s, n] of every weight in `dtype`, as an engine should have it; of a tied head too."""
-    found = {name: of_weight(weight) for name, weight in checkpoint_weights(model, dtype)}
     head, embedding = model.get_output_embeddings(), model.get_input_embeddings()
     if head is not None and head.weight is embedding.weight:
         names = {id(module): name for name, module in model.named_modules()}
-        found[f"{names[id(head)]}.weight"] = found[f"{names[id(embedding)]}.weight"]
-    return found
+        prints[f"{names[id(head)]}.weight"] = prints[f"{names[id(embedding)]}.weight"]
+    return path, prints
 
 
 def _layer_of(name: str, adapted: dict) -> str | None:

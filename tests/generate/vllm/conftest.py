@@ -10,7 +10,7 @@ import torch
 from serl.agent.dialects import DIALECTS
 from serl.agent.token_bytes import TokenBytes
 from serl.config import Config, VLLMConfig
-from serl.generate.vllm.action import StopRule
+from serl.generate.stopping import StopRule
 from serl.generate.vllm.build import make_engines
 from serl.model import eos_ids
 from tests.models import tiny_tokenizer
@@ -33,16 +33,19 @@ def small_model(vocabulary: int, seed: int, tied: bool):
     return Qwen3ForCausalLM(config).eval()
 
 
+def stop_rule(model, tokenizer) -> StopRule:
+    """Of the xml dialect."""
+    return StopRule(TokenBytes(tokenizer).of, frozenset(eos_ids(model, tokenizer)), ("</sql>", "</solution>"),
+                    DIALECTS["xml"].is_complete)
+
+
 def engines_of(model, tokenizer, folder: Path, engine: str = "vllm", **options):
     """Engines for `model`, as a run would have them."""
     config = Config()
     vllm = dataclasses.replace(MODEST, folder=str(folder), **options)
     config = dataclasses.replace(config, seed=1, model=dataclasses.replace(config.model, max_length=256),
                                  rollout=dataclasses.replace(config.rollout, engine=engine, vllm=vllm))
-    rule = StopRule(TokenBytes(tokenizer).of, frozenset(eos_ids(model, tokenizer)),
-                    tuple(tag.decode() for tag in DIALECTS["xml"].stop_tags),
-                    DIALECTS["xml"].is_complete)
-    return make_engines(config, model, tokenizer, rule)
+    return make_engines(config, model, tokenizer, stop_rule(model, tokenizer))
 
 
 @pytest.fixture(scope="session")

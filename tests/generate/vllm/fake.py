@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 
 from serl.generate.probe import trainer_logprobs
-from serl.generate.vllm.weights import fingerprints_of
+from serl.generate.vllm.fingerprint import of_weight
 
 
 class FakeServer:
@@ -59,8 +59,8 @@ class FakeServer:
             case "/reset_prefix_cache":
                 return {"success": True}
             case "/collective_rpc":
-                prints = fingerprints_of(self.model, torch.float32)
-                return {"results": [{name: [*pair, "stored"] for name, pair in prints.items()}]}
+                weights = self.model.named_parameters(remove_duplicate=False)
+                return {"results": [{name: [*of_weight(weight), "stored"] for name, weight in weights}]}
         return {}
 
     def _generate(self, ids: list[int], sampling: dict) -> dict:

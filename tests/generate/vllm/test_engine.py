@@ -8,16 +8,14 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from serl.agent.dialects import DIALECTS
-from serl.agent.token_bytes import TokenBytes
+from serl.errors import InputError
 from serl.generate.hf import HFGenerator
 from serl.generate.interface import Request, generate
 from serl.generate.vllm import generator as module
 from serl.generate.vllm.endpoint import EnginesGone
 from serl.generate.vllm.generator import WeightsDiffer
-from serl.model import eos_ids
 from serl.train.scoring import Tail, score
-from tests.generate.vllm.conftest import engines_of, needs_vllm, small_model
+from tests.generate.vllm.conftest import engines_of, needs_vllm, small_model, stop_rule
 
 pytestmark = [pytest.mark.engine, needs_vllm, pytest.mark.timeout(900)]
 
@@ -62,8 +60,7 @@ def difference(one: list[float], other: list[float]) -> float:
 
 
 def test_log_probs_of_the_same_trajectories_agree_before_and_after_three_updates(policy):
-    hf = HFGenerator(policy.model, TokenBytes(policy.tokenizer), eos_ids(policy.model, policy.tokenizer),
-                     DIALECTS["xml"].is_complete, 1, 32)
+    hf = HFGenerator(policy.model, stop_rule(policy.model, policy.tokenizer), 1, 32)
     seen = []
     for update in range(4):
         if update:
@@ -162,17 +159,25 @@ def test_an_update_that_misses_one_parameter_names_it(policy, monkeypatch, misse
     whole = module.write_weights
 
     def without_it(*arguments):
-        path = whole(*arguments)
+        path, prints = whole(*arguments)
         weights = load_file(path)
         del weights[missed]
         save_file(weights, path)
-        return path
+        return path, prints
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "write_weights", without_it)
         with pytest.raises(WeightsDiffer, match=missed):
             policy.engines.current(policy.model)
     assert policy.generator.metrics["sync/difference"] < 1e-4
+
+
+def test_arguments_that_vllm_does_not_take_are_an_error_of_one_line(policy, tmp_path):
+    engines = engines_of(policy.model, policy.tokenizer, tmp_path, arguments=("--no-such-argument", "3"))
+    with pytest.raises(InputError, match="rollout.vllm.arguments: vLLM does not take them"):
+        engines.current(policy.model)
+    engines.close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_engine_whose_worker_dies_stops_the_run_in_seconds(policy):

@@ -17,8 +17,13 @@ from tests.generate.vllm.conftest import engines_of, small_model
     ([("rollout.engine", "sglang")], "rollout.engine is 'sglang'; choose one of hf, vllm, vllm_server"),
     ([("rollout.engine", "vllm"), ("model.dtype", "bfloat16")], "rollout.vllm.tolerance is 0.001; in bfloat16.*0.2"),
     ([("rollout.vllm.dtype", "float16")], "rollout.vllm.dtype is 'float16'; choose one of None, float32, bfloat16"),
-    ([("rollout.engine", "vllm"), ("rollout.vllm.urls", "[http://a:1]")], "urls plays no part in rollout.engine vllm"),
-    ([("rollout.engine", "vllm_server"), ("rollout.vllm.urls", "[a:1]")], "must begin with http"),
+    ([("rollout.engine", "vllm"), ("rollout.vllm.urls", "[http://a:1]")], "urls plays no part in rollout.engine vllm;"),
+    ([("rollout.engine", "vllm"), ("rollout.vllm.servers", "2")], "servers plays no part in rollout.engine vllm;"),
+    ([("rollout.vllm.threads", "2")], "threads plays no part in rollout.engine hf;"),
+    ([("rollout.engine", "vllm_server"), ("rollout.vllm.urls", "[http://a:1]"), ("rollout.vllm.arguments", "[--x]")],
+     "arguments plays no part in rollout.engine vllm_server with the rollout.vllm.urls"),
+    *(([("rollout.engine", "vllm_server"), ("rollout.vllm.urls", f"['{url}']")], "must begin with http")
+      for url in ("a:1", "http://", "http://a:port", "ftp://a")),
     ([("rollout.engine", "vllm_server"), ("rollout.vllm.urls", "[http://a, http://a]")], "name each server once"),
     ([("rollout.vllm.tolerance", "0")], "rollout.vllm.tolerance is 0.0; it must be above 0"),
     ([("rollout.vllm.servers", "0")], "rollout.vllm.servers is 0; it must be at least 1"),
@@ -38,6 +43,18 @@ def test_without_vllm_one_line_says_what_to_install_or_use(monkeypatch, tokenize
     assert engines_of(model, tokenizer, tmp_path, "vllm_server", urls=("http://127.0.0.1:9",)) is not None, \
         "servers that run elsewhere need none here"
     assert make_engines(Config(), model, tokenizer, None) is None
+
+
+def test_options_of_each_way_to_sample_are_taken_where_they_say_something():
+    load_config(None, [("rollout.engine", "vllm"), ("rollout.vllm.threads", "2"), ("rollout.vllm.sleep", "true")])
+    load_config(None, [("rollout.engine", "vllm_server"), ("rollout.vllm.servers", "2"), ("rollout.vllm.threads", "2")])
+    load_config(None, [("rollout.engine", "vllm_server"), ("rollout.vllm.urls", "[http://a:1, 'http://[::1]:2/']"),
+                       ("rollout.vllm.folder", "/shared"), ("rollout.vllm.request_timeout_s", "60")])
+
+
+def test_a_folder_for_weights_that_is_not_there_is_an_error_before_anything_starts(tokenizer, tmp_path):
+    with pytest.raises(InputError, match="rollout.vllm.folder .*nowhere: no such folder"):
+        engines_of(small_model(len(tokenizer), 0, tied=True), tokenizer, tmp_path / "nowhere")
 
 
 def test_an_engine_gets_the_length_and_the_log_probs_that_training_needs(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from serl.generate.vllm import server as module
 from serl.generate.vllm.endpoint import EndpointDown
 from serl.generate.vllm.launch import environment
 from serl.generate.vllm.server import ServerProcess, free_port
@@ -21,6 +22,19 @@ import os, pathlib, subprocess, sys, time
 child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 path = pathlib.Path(sys.argv[1])
 path.with_suffix(".part").write_text(f"{os.getpid()} {child.pid}")
+path.with_suffix(".part").rename(path)
+time.sleep(600)
+"""
+
+
+# A server with shared memory, as vLLM's have between their processes, that does not stop when it is told to.
+STUBBORN = """
+import pathlib, signal, sys, time
+from multiprocessing import shared_memory
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+memory = shared_memory.SharedMemory(create=True, size=1000)
+path = pathlib.Path(sys.argv[1])
+path.with_suffix(".part").write_text(memory.name)
 path.with_suffix(".part").rename(path)
 time.sleep(600)
 """
@@ -66,6 +80,20 @@ def test_a_server_is_stopped_with_its_children_and_can_be_started_again(tmp_path
     assert not server.running and len(set(families)) == 4
     until_gone(families)
     server.stop()
+
+
+def test_a_server_that_has_to_be_killed_leaves_no_shared_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "GRACE_S", 0.1)
+    path = tmp_path / "name"
+    server = process(tmp_path, STUBBORN, str(path))
+    asyncio.run(server.start(ready(path)))
+    memory = Path("/dev/shm") / path.read_text().lstrip("/")
+    assert memory.exists()
+    server.stop()
+    deadline = time.monotonic() + 20
+    while memory.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def test_a_server_that_ends_while_it_starts_says_its_last_words(tmp_path):

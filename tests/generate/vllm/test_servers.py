@@ -9,8 +9,8 @@ from serl.agent.dialects import DIALECTS
 from serl.agent.token_bytes import TokenBytes
 from serl.errors import InputError, WorkFailed
 from serl.generate.interface import Request, generate
+from serl.generate.stopping import StopRule
 from serl.generate.vllm import generator as module
-from serl.generate.vllm.action import StopRule
 from serl.generate.vllm.client import ServerEndpoint
 from serl.generate.vllm.endpoint import EnginesGone
 from serl.generate.vllm.generator import VLLMGenerator, WeightsDiffer
@@ -18,9 +18,8 @@ from tests.generate.vllm.fake import FakeServer
 from tests.models import tiny_model, tiny_tokenizer
 
 TOKENIZER = tiny_tokenizer()
-RULE = StopRule(TokenBytes(TOKENIZER).of, frozenset({TOKENIZER.eos_token_id}),
-                tuple(tag.decode() for tag in DIALECTS["xml"].stop_tags),
-                    DIALECTS["xml"].is_complete)
+RULE = StopRule(TokenBytes(TOKENIZER).of, frozenset({TOKENIZER.eos_token_id}), ("</sql>", "</solution>"),
+                DIALECTS["xml"].is_complete)
 PROMPTS = [TOKENIZER.encode(text, add_special_tokens=False) for text in ("SELECT name", "city(id", "how many")]
 REQUESTS = [Request(PROMPTS[i % 3], (0, i), len(PROMPTS[i % 3])) for i in range(12)]
 
@@ -129,11 +128,13 @@ def test_a_server_that_hangs_is_noticed_by_its_health(started):
     assert [key for key, _ in generator.poll()] == ["a"] and time.monotonic() - start < 5
 
 
-def test_a_request_that_is_not_answered_in_time_is_asked_of_another(started):
-    generator, servers = started(2, timeout_s=0.5)
+def test_a_server_that_is_healthy_but_does_not_answer_in_time_is_left_out(started, expected, capfd):
+    generator, servers = started(2, timeout_s=2.0)
     servers[0].behave = lambda number: time.sleep(30)
-    servers[0].health = 503
-    assert len(generate(generator, REQUESTS, 4, 1.0)) == len(REQUESTS)
+    start = time.monotonic()
+    assert generate(generator, REQUESTS, 4, 1.0) == expected
+    assert time.monotonic() - start < 20, "three timeouts"
+    assert "is left out: ReadTimeout at /inference/v1/generate" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("said", [(200, "not JSON"), (200, "[]"), (200, '{"choices": []}'), (500, "oops"),
@@ -173,6 +174,38 @@ def test_a_server_that_is_well_again_gets_the_weights_of_the_next_update(started
     servers[0].health = 200
     generator.load(trainer, 2)
     assert servers[0].version == servers[1].version and generator.metrics["sync/engines"] == 2
+
+
+def test_engines_rest_until_the_next_weights_where_they_can(trainer, tmp_path):
+    servers = [FakeServer(tiny_model(len(TOKENIZER), seed=9)) for _ in range(2)]
+    endpoints = [ServerEndpoint(server.url, 20.0, sleeps=number == 0) for number, server in enumerate(servers)]
+    generator = VLLMGenerator(endpoints, RULE, 1, 64, len(TOKENIZER), "float32", 1e-3, tmp_path)
+    generator.load(trainer, 0)
+    generator.rest()
+    with pytest.raises(RuntimeError, match="call load first"):
+        generator.submit("a", REQUESTS[0], 4, 1.0)
+    generator.load(trainer, 1)
+    generator.load(trainer, 2)
+    sleeps, wakes, updates = ([server.calls.count(route) for server in servers]
+                              for route in ("/sleep?level=1", "/wake_up", "/update_weights"))
+    assert (sleeps, wakes, updates) == ([1, 0], [1, 0], [3, 3])
+    calls = servers[0].calls
+    assert calls[calls.index("/sleep?level=1") + 1:][:2] == ["/wake_up", "/start_weight_update"]
+    generator.close()
+    for server in servers:
+        server.stop()
+
+
+def test_logs_of_servers_stay_only_if_one_failed(started):
+    (well, _), (ill, (server,)) = started(1), started(1)
+    for generator in (well, ill):
+        (generator.folder / "server_0.log").write_text("words")
+    server.behave = lambda number: "die"
+    with pytest.raises(EnginesGone):
+        generate(ill, REQUESTS[:1], 4, 1.0)
+    for generator in (well, ill):
+        generator.close()
+    assert not well.folder.exists() and [path.name for path in ill.folder.iterdir()] == ["server_0.log"]
 
 
 def test_a_refusal_stops_the_run_since_no_other_server_would_mend_it(started):

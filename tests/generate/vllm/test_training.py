@@ -1,7 +1,5 @@
 """Minibird is trained through vLLM, in process and as servers; servers are killed, and nothing is lost."""
 
-import os
-import signal
 import threading
 import time
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 from serl.config import load_config
 from serl.generate.vllm.build import Engines
 from serl.generate.vllm.endpoint import EnginesGone
+from serl.generate.vllm.guard import kill_group
 from serl.io import read_jsonl
 from serl.tracking import read_metrics, trajectory_file
 from serl.train.run import train_run
@@ -84,7 +83,7 @@ class Killer(threading.Thread):
                 break
         for endpoint in self.generators[0]._pool.endpoints[: self.count]:
             self.killed.append(endpoint.process.pid)
-            os.killpg(endpoint.process.pid, signal.SIGKILL)
+            kill_group(endpoint.process.pid)
 
 
 def test_minibird_is_trained_by_an_engine_in_process(in_process):

@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 from serl import lora
 from serl.config import LoraConfig
 from serl.generate.vllm.fingerprint import differing, of_vector, of_weight, signs
-from serl.generate.vllm.weights import checkpoint_weights, fingerprints_of, write_weights
+from serl.generate.vllm.weights import checkpoint_weights, write_weights
 from tests.models import tiny_model
 
 
@@ -16,15 +16,15 @@ def test_the_file_is_what_the_model_would_save(tmp_path, tied):
     model = tiny_model(40, tied=tied)
     model.save_pretrained(tmp_path / "saved")
     saved, sent = (load_file(path) for path in (tmp_path / "saved" / "model.safetensors",
-                                                write_weights(tmp_path, model, torch.float32, "a-1")))
+                                                write_weights(tmp_path, model, torch.float32, "a-1")[0]))
     assert saved.keys() == sent.keys() and ("lm_head.weight" in sent) == (not tied)
     assert all(torch.equal(saved[name], sent[name]) for name in saved)
 
 
 def test_only_the_last_version_is_kept_and_none_is_ever_half_there(tmp_path):
     model = tiny_model(40)
-    first = write_weights(tmp_path, model, torch.float32, "a-1")
-    second = write_weights(tmp_path, model, torch.bfloat16, "a-2")
+    first, _ = write_weights(tmp_path, model, torch.float32, "a-1")
+    second, _ = write_weights(tmp_path, model, torch.bfloat16, "a-2")
     assert not first.exists() and sorted(tmp_path.iterdir()) == [second]
     assert {value.dtype for value in load_file(second).values()} == {torch.bfloat16}
 
@@ -55,20 +55,26 @@ def test_a_fingerprint_is_the_signed_sum_and_the_size_of_what_the_weight_makes_o
     assert of_vector(torch.tensor(rows)) == pytest.approx(of_weight(weight))
 
 
-def test_one_element_that_differs_in_one_parameter_is_found_and_named():
+def test_one_element_that_differs_in_one_parameter_is_found_and_named(tmp_path):
     model = tiny_model(40, tied=False)
-    mine = fingerprints_of(model, torch.float32)
+    _, mine = write_weights(tmp_path, model, torch.float32, "a-1")
     assert len(mine) == len(list(model.named_parameters()))
     engine = {name: [*pair, "stored"] for name, pair in mine.items()}
     assert differing(mine, engine, "float32") == []
     with torch.no_grad():
         model.model.layers[1].self_attn.k_proj.weight[3, 5] += 1e-6
-    engine = {name: [*pair, "stored"] for name, pair in fingerprints_of(model, torch.float32).items()}
+    _, other = write_weights(tmp_path, model, torch.float32, "a-2")
+    engine = {name: [*pair, "stored"] for name, pair in other.items()}
     assert differing(mine, engine, "float32") == ["model.layers.1.self_attn.k_proj.weight"]
 
 
-def test_a_tied_head_has_a_fingerprint_too_since_an_engine_may_hold_a_copy_of_it():
-    prints = fingerprints_of(tiny_model(40), torch.float32)
+def test_fingerprints_are_those_of_what_the_file_holds(tmp_path):
+    path, prints = write_weights(tmp_path, tiny_model(40, tied=False), torch.bfloat16, "a-1")
+    assert prints == {name: of_weight(weight) for name, weight in load_file(path).items()}
+
+
+def test_a_tied_head_has_a_fingerprint_too_since_an_engine_may_hold_a_copy_of_it(tmp_path):
+    _, prints = write_weights(tmp_path, tiny_model(40), torch.float32, "a-1")
     assert prints["lm_head.weight"] == prints["model.embed_tokens.weight"]
 
 
