@@ -22,8 +22,10 @@ def main() -> int:
     """The server's exit code."""
     server = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)
     signal.signal(signal.SIGTERM, lambda *_: server.terminate())
-    threading.Thread(target=_until_left_alone, daemon=True).start()
-    return server.wait()
+    threading.Thread(target=_until_left_alone, args=(server,), daemon=True).start()
+    code = server.wait()
+    kill_group(os.getpgrp())  # its workers may outlive it
+    return code
 
 
 def kill_group(group: int) -> None:
@@ -52,11 +54,10 @@ def _members(group: int) -> list[int]:
     return found
 
 
-def _until_left_alone() -> None:
+def _until_left_alone(server: subprocess.Popen) -> None:
     while os.read(0, 4096):
         pass
-    kill_group(os.getpgrp())
-    os.kill(os.getpid(), signal.SIGKILL)
+    server.kill()
 
 
 if __name__ == "__main__":

@@ -102,6 +102,13 @@ def test_a_server_that_ends_while_it_starts_says_its_last_words(tmp_path):
         asyncio.run(server.start(never))
 
 
+def test_a_server_that_ends_leaves_no_child_behind(tmp_path):
+    server = process(tmp_path, FAMILY.replace("time.sleep(600)\n", ""), str(tmp_path / "pids"))
+    with pytest.raises(EndpointDown, match="exit code 0"):
+        asyncio.run(server.start(never))
+    until_gone(list(map(int, (tmp_path / "pids").read_text().split())))
+
+
 def test_a_server_that_is_never_ready_is_stopped(tmp_path):
     server = process(tmp_path, FAMILY, str(tmp_path / "pids"), startup_s=1.0)
     with pytest.raises(EndpointDown, match=r"not ready after 1 s \(rollout\.vllm\.startup_timeout_s\)"):
