@@ -73,7 +73,7 @@ def measure(shape: Shape, args: argparse.Namespace, passed: Callable[[], object]
     torch.set_num_threads(args.threads)
     bench, samples = Bench(args.vocab, args), make_samples(shape, args.vocab)
     works: dict[str, Callable[[], Any]] = {way: lambda way=way: bench.update(way, samples) for way in WAYS}
-    works |= teachers(bench, other_weights(bench.model), samples, args)
+    works |= teachers(bench, other_weights(bench.model), samples, args.hindsight)
     seconds, results = {name: [] for name in works}, {}
     for _ in range(args.repetitions + 1):
         for name, work in works.items():
@@ -136,7 +136,7 @@ def peak_memory(args: argparse.Namespace) -> dict[str, float]:
     def work(shape: Shape) -> Callable[[], Any]:
         samples = make_samples(shape, args.memory_vocab)
         if way in TEACHERS:
-            return teachers(bench, other, samples, args)[way]
+            return teachers(bench, other, samples, args.hindsight)[way]
         return lambda: bench.update(way, samples)
 
     bench.update("ours", make_samples(TINY, args.memory_vocab))  # gradients and optimizer, also before a pass alone

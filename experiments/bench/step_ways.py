@@ -70,8 +70,8 @@ def make_samples(shape: Shape, vocabulary: int) -> list:
     return samples
 
 
-def branches(samples: Sequence, args: argparse.Namespace) -> list[tuple]:
-    """For each sample, what its teacher has to score: (turn and its hindsight, tail), one for each turn."""
+def branches(samples: Sequence, vocabulary: int, size: int) -> list[tuple]:
+    """For each sample, what its teacher has to score behind a hindsight of `size` tokens: one (branch, tail) a turn."""
     import torch
 
     from serl.hindsight.branches import Branch
@@ -83,7 +83,7 @@ def branches(samples: Sequence, args: argparse.Namespace) -> list[tuple]:
     for index, sample in enumerate(samples):
         own = []
         for number, turn in enumerate(sample.trajectory.turns):
-            hindsight = Hindsight(tuple(torch.randint(3, args.vocab, (args.hindsight,), generator=generator).tolist()))
+            hindsight = Hindsight(tuple(torch.randint(3, vocabulary, (size,), generator=generator).tolist()))
             own.append((Branch(index, number, turn, hindsight),
                         Tail(*teacher_input(sample.trajectory, turn, hindsight),
                              sample.trajectory.turns[0].splice_at)))
@@ -155,13 +155,13 @@ def other_weights(model):
     return other
 
 
-def teachers(bench: Bench, other, samples: Sequence, args: argparse.Namespace) -> dict[str, Callable[[], Any]]:
-    """An update with a live teacher in it, and the pass of a teacher with `other` weights."""
+def teachers(bench: Bench, other, samples: Sequence, size: int) -> dict[str, Callable[[], Any]]:
+    """An update with a live teacher in it, and the pass of one with `other` weights; hindsight of `size` tokens."""
     from dataclasses import replace
 
     from serl.train.scoring import score
 
-    asked = branches(samples, args)
+    asked = branches(samples, bench.model.config.vocab_size, size)
     hinted = [replace(sample, asked=own) for sample, own in zip(samples, asked)]
     tails = [tail for own in asked for _, tail in own]
     return {"live": lambda: bench.update("ours", hinted),
