@@ -23,7 +23,7 @@ from serl.train.losses.imitation import at, imitation_loss
 from serl.train.samples import Sample, teacher_branches
 from serl.train.scoring import Tail, by_micro_batches, micro_batches
 from serl.train.states import states
-from serl.train.update import denominator, set_mode
+from serl.train.update import denominator
 
 CHUNK = 256  # tokens: matrix products are efficient from here on
 
@@ -52,7 +52,7 @@ def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Enc
     pupils, skipped = pupils_of(samples, encode, config)
     total = max(1.0, engine.over_ranks(denominator(samples, options.reduction)))
     places = list(pupils)
-    set_mode(engine.model)
+    engine.model.eval()  # as the teacher: without dropout
     engine.zero_grad()
     value = divergence = 0.0
     for batch in micro_batches([pupil.tail for pupil in pupils.values()], options.micro_tokens,

@@ -27,14 +27,6 @@ def denominator(samples: Sequence[Sample], reduction: str) -> float:
     return float(sum(sample.trajectory.loss_tokens for sample in scored))
 
 
-def set_mode(model) -> None:
-    """Eval mode, as scorers have it: with dropout, an update's log-probs were another policy's than the one that acted.
-
-    Layers that are computed again in the backward pass do not need training mode (`serl.recompute`).
-    """
-    model.eval()
-
-
 def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: Config
            ) -> tuple[dict[str, float], list[Sample]]:
     """Apply one optimizer step; returns loss, gradient norm and ratio diagnostics, and the samples.
@@ -50,7 +42,7 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
     total = max(1.0, engine.over_ranks(denominator(samples, options.reduction)))
     active = [index for index, sample in enumerate(samples)
               if sample.reward is not None and (sample.advantage != 0.0 or options.kl_beta > 0.0)]
-    set_mode(engine.model)
+    engine.model.eval()  # as scorers: with dropout, log-probs were another policy's than the one that acted
     engine.zero_grad()
     sums: dict[str, float] = {}
     tokens = 0
