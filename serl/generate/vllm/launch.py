@@ -35,6 +35,9 @@ def engine_arguments(folder: Path, options: VLLMConfig, dtype: str, max_length: 
             # Log-probs after the temperature: of the distribution that the tokens were drawn from.
             "--logprobs-mode", "processed_logprobs", "--generation-config", "vllm",
             "--worker-extension-cls", WORKER, "--weight-transfer-config", f'{{"backend": "{BACKEND}"}}',
+            # A prompt in pieces takes back the seeded draw behind each but the last, which torch cannot on a CPU: the
+            # engine would die (0.32).
+            *([] if gpu else ["--no-enable-chunked-prefill"]),
             *(["--enable-sleep-mode"] if options.sleep and gpu else []), "--disable-log-stats", *options.arguments]
 
 

@@ -18,7 +18,8 @@ from tests.models import tiny_tokenizer
 # Without vLLM's engine tests say so and are skipped; `make engines` installs it, and CI does.
 needs_vllm = pytest.mark.skipif(importlib.util.find_spec("vllm") is None, reason="vLLM is not installed: make engines")
 
-MODEST = VLLMConfig(kv_cache_gib=0.25, max_sequences=32, threads=1)
+# The tokens of one pass are few enough for several prompts not to fit, as in a run.
+MODEST = VLLMConfig(kv_cache_gib=0.25, max_sequences=32, threads=1, arguments=("--max-num-batched-tokens", "256"))
 
 
 def small_model(vocabulary: int, seed: int, tied: bool):

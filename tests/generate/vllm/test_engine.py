@@ -92,6 +92,13 @@ def test_samples_are_a_function_of_seed_and_stream(policy):
     assert greedy.ids[0] == int(policy.model(torch.tensor([policy.requests[-1].ids])).logits[0, -1].argmax())
 
 
+def test_prompts_that_do_not_fit_into_one_pass_together_are_sampled_from_as_alone(policy):
+    words = policy.tokenizer.encode(" ".join(TEXTS * 16), add_special_tokens=False)
+    requests = [Request(words[i:100 + i], (4, i), 100) for i in range(8)]
+    whole = [g.ids for g in generate(policy.generator, requests, 8, 1.0)]
+    assert whole == [generate(policy.generator, [request], 8, 1.0)[0].ids for request in requests]
+
+
 def test_tokens_are_drawn_from_the_distribution_whose_log_probs_are_told(policy):
     ids = policy.requests[0].ids
     count, temperature = 2000, 0.5

@@ -67,6 +67,7 @@ def test_an_engine_gets_the_length_and_the_log_probs_that_training_needs(tmp_pat
     assert "--enable-sleep-mode" not in engine_arguments(tmp_path, VLLMConfig(sleep=True), "float32", 64, gpu=False)
     on_gpu = engine_arguments(tmp_path, VLLMConfig(sleep=True), "bfloat16", 64, gpu=True)
     assert "--enable-sleep-mode" in on_gpu and "--enforce-eager" not in on_gpu
+    assert "--no-enable-chunked-prefill" in arguments and "--no-enable-chunked-prefill" not in on_gpu
     command = server_command(arguments, 8123)
     assert command[3:5] == ["--model", str(tmp_path)]
     assert " ".join(command).find("--host 127.0.0.1 --port 8123") > 0, "nobody else on the network may ask it"
