@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from serl import __version__
 from serl.commands import credit, data, evaluate, export, score, sft, sql, sweep, teach, train, view
 from serl.errors import InputError, WorkFailed
+from serl.launch import leave_word
+from serl.parallel import ranks_of
 
 COMMANDS = (data, sql, score, sft, train, evaluate, view, credit, teach, sweep, export)
 
@@ -25,24 +27,31 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0 done, 1 the work failed or found failures, 2 wrong usage or input."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # we fork workers; the warning is only noise
+    argv = sys.argv[1:] if argv is None else list(argv)
     args, rest = parser().parse_known_args(argv)
     if rest and not getattr(args, "takes_overrides", False):
         parser().error(f"unrecognized arguments: {' '.join(rest)}")
-    args.overrides = rest
+    args.overrides, args.argv = rest, argv
     try:
+        if ranks_of(os.environ).size > 1 and not hasattr(args, "processes"):
+            raise InputError(f"serl {args.command} runs in one process; start it without a launcher")
         return args.run(args)
     except InputError as error:
-        print(f"serl: {error}", file=sys.stderr)
-        return 2
+        return _fail(error, 2)
     except WorkFailed as error:
-        print(f"serl: {error}", file=sys.stderr)
-        return 1
+        return _fail(error, 1)
     except KeyboardInterrupt:
         print("serl: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         sys.stderr.close()
         return 1
+
+
+def _fail(error: Exception, code: int) -> int:
+    if not leave_word(f"serl: {error}"):
+        print(f"serl: {error}", file=sys.stderr)
+    return code
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from serl.config import Config
 from serl.data.example import Example
 from serl.errors import InputError
 from serl.linker import gold_links, server_reasoner
+from serl.parallel import ALONE, Ranks
 from serl.sql.gold import GoldCache
 from serl.sql.outcome import Outcome
 from serl.sql.sandbox import Limits, Sandbox
@@ -53,20 +54,23 @@ class Split:
 class Preparer:
     """Grounds, renders and encodes questions once, however often they are asked."""
 
-    def __init__(self, config: Config, env: Environment, sandbox: Sandbox, policy: Reasoner | None = None) -> None:
+    def __init__(self, config: Config, env: Environment, sandbox: Sandbox, policy: Reasoner | None = None,
+                 ranks: Ranks = ALONE) -> None:
         """`policy` names links where the config asks the policy for them."""
-        self.config, self.env, self.sandbox = config, env, sandbox
+        self.config, self.env, self.sandbox, self.ranks = config, env, sandbox, ranks
         if env.longest_prompt <= SHORTEST_SCHEMA:
             raise InputError(f"config: model.max_length {env.max_length} leaves {max(0, env.longest_prompt)} tokens "
                              "for a prompt beside what agent.max_new_tokens and agent.force_final take; raise it")
         self.grounder = make_grounder(config, policy)
+        self._indexed: set[Path] = set()  # databases whose index some rank has made
         self._splits: dict[str, Split] = {}
         self._ready: dict[tuple[str, int], Question] = {}
 
     def load_split(self, name: str, limit: int | None = None) -> Split:
         """The usable questions of a split; `limit` takes a seeded sample of them, in file order."""
         if name not in self._splits:
-            self._splits[name] = self._load(name)
+            # Rank 0 judges for all: a gold query near its time limit may end otherwise on another machine.
+            self._splits[name] = self.ranks.first(lambda: self._load(name))
         split = self._splits[name]
         if limit is None or limit >= len(split):
             return split
@@ -84,6 +88,22 @@ class Preparer:
             self._ready[keys[index]] = self._question(split, index, grounded)
         _say_unreasoned(split.name, schemas)
         return [self._ready[keys[index]] for index in indices]
+
+    def prepare_share(self, split: Split, indices: Sequence[int] | None = None) -> list[Question]:
+        """This rank's of the questions at `indices`: all of them in one process. All ranks give the same indices.
+
+        A database that they are the first to be about is indexed by one rank, other ones meanwhile by the others.
+        """
+        indices = range(len(split)) if indices is None else indices
+        if self.ranks.size > 1:
+            examples = {split.examples[index].db_path: split.examples[index] for index in indices}
+            new = [example for path, example in examples.items() if path not in self._indexed]
+            for place in self.ranks.share(len(new)):
+                self.grounder.open(new[place].db_path, new[place].description_dir)
+            if new:
+                self.ranks.wait()
+                self._indexed.update(examples)
+        return self.prepare(split, [indices[place] for place in self.ranks.share(len(indices))])
 
     def _load(self, name: str) -> Split:
         examples = data.load(self.config.data.format, Path(self.config.data.root), name)

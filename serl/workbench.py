@@ -8,12 +8,14 @@ from functools import cached_property
 from serl import lora
 from serl import model as models
 from serl.agent.env import Environment
+from serl.agreement import check_agreement
 from serl.config import Config
 from serl.errors import InputError
 from serl.generate.hf import HFGenerator
 from serl.generate.interface import Generator
 from serl.generate.vllm.build import Engines, make_engines
 from serl.linker import policy_reasoner
+from serl.parallel import ALONE, Ranks
 from serl.recompute import recompute_layers
 from serl.sql.sandbox import Sandbox
 from serl.task import Preparer, make_sandbox
@@ -31,6 +33,7 @@ class Workbench:
     sandbox: Sandbox
     preparer: Preparer
     engines: Engines | None  # where others than the policy itself sample from its weights
+    ranks: Ranks = ALONE  # the processes that share the run
 
     def encode(self, text: str) -> list[int]:
         return self.tokenizer.encode(text, add_special_tokens=False)
@@ -82,30 +85,35 @@ class Workbench:
 
 
 @contextmanager
-def open_workbench(config: Config, model_path: str | None = None) -> Iterator[Workbench]:
+def open_workbench(config: Config, model_path: str | None = None, ranks: Ranks = ALONE) -> Iterator[Workbench]:
     """Load the model (`model_path`, else the config's), start the sandbox, close it at the end."""
     model, tokenizer = models.load(model_path or config.model.path, config.model.dtype, config.model.lora,
                                    config.seed)
-    with workbench_of(config, model, tokenizer) as bench:
+    with workbench_of(config, model, tokenizer, ranks) as bench:
         yield bench
 
 
 @contextmanager
-def workbench_of(config: Config, model, tokenizer) -> Iterator[Workbench]:
-    """A workbench around a model that is loaded already."""
+def workbench_of(config: Config, model, tokenizer, ranks: Ranks = ALONE) -> Iterator[Workbench]:
+    """A workbench around a model that is loaded already.
+
+    Each of several ranks has one of its own; InputError if their configs or the weights of their models differ.
+    """
+    check_agreement(ranks, config, {"the policy": model})
     if config.model.shared_prefix and not can_share(model):
         config = replace(config, model=replace(config.model, shared_prefix=False))
     models.check_length(model, config.model.max_length, f"model {config.model.path}")
     env = Environment.build(tokenizer, config.agent, config.model.max_length)
     if config.model.gradient_checkpointing:
         recompute_layers(model)
-    engines = make_engines(config, model, tokenizer, env.stop_rule(models.eos_ids(model, tokenizer)))
+    engines = make_engines(config, model, tokenizer, env.stop_rule(models.eos_ids(model, tokenizer)), ranks)
     try:
         with make_sandbox(config) as sandbox:
             policy = None
             if config.grounding.asks_policy:
                 policy = policy_reasoner(make_generator(config, model, tokenizer, env, 1), env, config.grounding)
-            yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox, policy), engines)
+            yield Workbench(config, model, tokenizer, env, sandbox, Preparer(config, env, sandbox, policy, ranks),
+                            engines, ranks)
     finally:
         if engines is not None:
             engines.close()

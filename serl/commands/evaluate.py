@@ -4,12 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from serl.commands.options import add_config, config_of, print_json
+from serl import launch
+from serl.commands.options import add_config, config_of, leads, print_json
 
 
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser(
-        "eval", help="evaluate a checkpoint on the evaluation split",
+        "eval", parents=[launch.options()], help="evaluate a checkpoint on the evaluation split",
         description="Execution accuracy with intervals, on databases seen and unseen in training, by difficulty; "
                     "greedy, vote@N and oracle@N. Candidates and summary are written to --out.")
     add_config(parser)
@@ -22,6 +23,8 @@ def add_parser(subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if launch.asked(args):
+        return launch.launch(args)
     select = f"[{args.select}]" if args.select else None
     chosen = {"model.path": args.checkpoint, "eval.n": args.n, "eval.select": select}
     args.overrides += [f"--{key}={value}" for key, value in chosen.items() if value is not None]
@@ -29,11 +32,14 @@ def run(args: argparse.Namespace) -> int:
 
     from serl.evaluate.stage import evaluate_stage
     from serl.evaluate.table import plain_table
+    from serl.parallel import open_ranks
     from serl.workbench import open_workbench
 
     out = args.out or Path(config.runs) / config.name / "eval" / "checkpoint"
-    with open_workbench(config) as bench:
+    with open_ranks(config.engine.timeout_s) as ranks, open_workbench(config, ranks=ranks) as bench:
         summary = evaluate_stage(bench, out.name, out, config.eval.n)
+    if not leads():
+        return 0
     if args.json:
         print_json(summary)
     print(plain_table([summary]), file=sys.stderr)

@@ -3,12 +3,14 @@
 import argparse
 import dataclasses
 import json
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from serl.config import Config, load_config
 from serl.errors import InputError
+from serl.parallel import ranks_of
 
 # Options that a resumed run may change: they decide neither what is sampled nor how it is learned from.
 MAY_CHANGE = ("train.steps", "train.save_every", "train.keep", "eval.", "tracking.", "sql.workers", "hindsight.dump")
@@ -67,7 +69,7 @@ def run_of(args: argparse.Namespace) -> tuple[Config, Path]:
         return config, args.resume
     config = config_of(args)
     folder = Path(config.runs) / config.name
-    if (folder / "config.yaml").exists():
+    if leads() and (folder / "config.yaml").exists():  # the others may come when the first has begun to write it
         if not args.auto_resume:
             raise InputError(f"{folder}: this run exists; go on with --resume {folder}, or choose another --name")
         check_same(folder, config, "choose another name")
@@ -104,6 +106,11 @@ def differences(old: Config, new: Config) -> list[str]:
 
     before, after = flat(dataclasses.asdict(old)), flat(dataclasses.asdict(new))
     return [f"{key}: {before[key]}, now {after[key]}" for key in before if before[key] != after[key]]
+
+
+def leads() -> bool:
+    """Whether this process is the first of those that a launcher has started, or the only one."""
+    return ranks_of(os.environ).leads
 
 
 def print_json(document: Any) -> None:

@@ -4,12 +4,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from serl.commands.options import add_run, print_json, run_of
+from serl import launch
+from serl.commands.options import add_run, leads, print_json, run_of
 
 
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser(
-        "sft", help="warm-start a policy on traces written from gold",
+        "sft", parents=[launch.options()], help="warm-start a policy on traces written from gold",
         description="Fine-tune on multi-turn traces (direct answers, probes, corrected mistakes) of the training "
                     "split. With model.path = scratch, a small model and its tokenizer are made first. A run that "
                     "was stopped goes on with --resume from its last whole epoch.")
@@ -22,11 +23,15 @@ def add_parser(subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if launch.asked(args):
+        return launch.launch(args)
     from serl.train.warm_start import warm_start
 
     config, folder = run_of(args)
     out = args.out or folder / "model"
     result = warm_start(config, folder, out, args.save_dtype)
+    if not leads():
+        return 0
     if args.json:
         print_json(result)
     print(f"model: {out} after {result['steps']} steps", file=sys.stderr)

@@ -3,12 +3,13 @@
 import argparse
 import sys
 
-from serl.commands.options import add_run, print_json, run_of
+from serl import launch
+from serl.commands.options import add_run, leads, print_json, run_of
 
 
 def add_parser(subparsers) -> None:
     parser = subparsers.add_parser(
-        "train", help="train a policy by RL with execution hindsight",
+        "train", parents=[launch.options()], help="train a policy by RL with execution hindsight",
         description="Train by a recipe, evaluate before and after, write RUN/report.html. A run that was stopped "
                     "goes on with --resume, exactly where its last checkpoint left it.")
     add_run(parser)
@@ -17,6 +18,8 @@ def add_parser(subparsers) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if launch.asked(args):
+        return launch.launch(args)
     config, folder = run_of(args)
 
     from serl.config import to_dict
@@ -24,6 +27,8 @@ def run(args: argparse.Namespace) -> int:
     from serl.train.run import train_run
 
     summaries = train_run(config, folder)
+    if not leads():
+        return 0
     if args.json:
         print_json({"run": str(folder), "config": to_dict(config), "summaries": summaries})
     if summaries:

@@ -60,6 +60,7 @@ CHOICES = {
     "train.distill_over": ("vocabulary", "topk", "sampled"),
     "train.tis": ("off", "token", "sequence", "mask"),
     "train.reduction": ("token_mean", "seq_sum", "seq_mean"),
+    "engine.kind": ("torch",),
     "sft.schedule": ("cosine", "constant"),
     "sft.precision": ("float32", "bfloat16"),
     "tracking.wandb": ("auto", "online", "offline", "disabled"),
@@ -187,7 +188,7 @@ def validate(config: Config) -> None:
     if config.hindsight.source == "oracle_diff" and not config.hindsight.allow_gold:
         raise InputError("config: hindsight.source oracle_diff gives credit by gold SQL; set hindsight.allow_gold to "
                          "true if that is meant")
-    for dotted in ("rollout.temperature", "eval.temperature", "rollout.deadline_s"):
+    for dotted in ("rollout.temperature", "eval.temperature", "rollout.deadline_s", "engine.timeout_s"):
         if (value := _get(config, dotted)) is not None and not value > 0:
             raise InputError(f"config: {dotted} is {_get(config, dotted)}; it must be above 0")
     if not config.rollout.patience_s >= 0:

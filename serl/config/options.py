@@ -247,6 +247,16 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class EngineConfig:
+    """What carries the optimizer, and how long the processes of a run wait for one another."""
+
+    kind: str = "torch"  # torch
+    # Seconds until a rank that waits for another gives up. Rank 0 makes what is kept on the disk (gold results,
+    # checkpoints) while the others wait.
+    timeout_s: float = 1800.0
+
+
+@dataclass(frozen=True)
 class SftConfig:
     """Warm start by supervised fine-tuning on generated traces."""
 
@@ -322,6 +332,7 @@ class Config:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     hindsight: HindsightConfig = field(default_factory=HindsightConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    engine: EngineConfig = field(default_factory=EngineConfig)
     sft: SftConfig = field(default_factory=SftConfig)
     teach: TeachConfig = field(default_factory=TeachConfig)
     eval: EvalConfig = field(default_factory=EvalConfig)

@@ -15,6 +15,7 @@ from serl.evaluate.candidates import candidate
 from serl.evaluate.summary import summarize
 from serl.generate.interface import Generator
 from serl.io import atomic_write_text, write_jsonl
+from serl.parallel import ALONE, Ranks
 from serl.sql.sandbox import Sandbox
 from serl.task import Question
 
@@ -32,26 +33,29 @@ def evaluate(
     options: EvalConfig,
     stage: str,
     folder: Path | None = None,
+    ranks: Ranks = ALONE,
 ) -> dict[str, Any]:
     """Summary of `questions`; with `folder`, `candidates.jsonl` and `summary.json` are written into it.
 
     `n` samples a question are drawn beside the greedy answer (`options.n` is not looked at). `unseen` names the
-    databases that training never touched.
+    databases that training never touched. With several `ranks` each answers its share of the questions, and all
+    return the summary of all answers.
     """
     start = time.perf_counter()
     jobs = []
     for question in questions:
         streams = [None] + [(EVAL_STREAM, question.index, sample) for sample in range(n)]
         jobs += [Job(question.example, question.prompt_ids, stream) for stream in streams]
-    with tqdm(total=len(jobs), desc=f"evaluate {stage}", unit="answer") as bar:
+    with tqdm(total=len(jobs), desc=f"evaluate {stage}", unit="answer", disable=not ranks.leads) as bar:
         trajectories = rollout(env, generator, sandbox, jobs, options.temperature, bar.update,
                                options.batch_size).trajectories
     rows = [
         _row(question, trajectories[i * (n + 1) : (i + 1) * (n + 1)], unseen)
         for i, question in enumerate(questions)
     ]
-    summary = summarize(rows, stage, n, time.perf_counter() - start, options.select)
-    if folder is not None:
+    rows = ranks.interleaved(rows, int(ranks.sum(len(rows))))
+    summary = summarize(rows, stage, n, ranks.most(time.perf_counter() - start), options.select)
+    if folder is not None and ranks.leads:
         write_jsonl(folder / "candidates.jsonl", rows)
         atomic_write_text(folder / "summary.json", json.dumps(summary, indent=1))
     return summary

@@ -15,5 +15,6 @@ def evaluate_stage(bench: Workbench, stage: str, out: Path | None, n: int, limit
     """
     config = bench.config
     split = bench.preparer.load_split(config.data.eval_split, config.data.max_eval if limit is None else limit)
-    return evaluate(bench.env, bench.generator(config.eval.batch_size), bench.sandbox, bench.preparer.prepare(split),
-                    unseen(split.examples, config), n, config.eval, stage, out)
+    return evaluate(bench.env, bench.generator(config.eval.batch_size), bench.sandbox,
+                    bench.preparer.prepare_share(split), unseen(split.examples, config), n, config.eval, stage, out,
+                    bench.ranks)

@@ -66,8 +66,9 @@ def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Enc
     grad_norm = engine.step() if engine.over_ranks(len(pupils)) else 0.0
     tokens = sum(pupil.mask.sum().item() for pupil in pupils.values())
     sampled = sum(sample.trajectory.loss_tokens for sample in samples if sample.reward is not None)
+    value, divergence, tokens, sampled, skipped = map(engine.over_ranks, (value, divergence, tokens, sampled, skipped))
     return {"loss": value, "grad_norm": grad_norm, "lr": engine.lr, "distill/divergence": divergence / max(1, tokens),
-            "distill/coverage": tokens / max(1, sampled), "hindsight/skipped_turns": float(skipped)}, samples
+            "distill/coverage": tokens / max(1, sampled), "hindsight/skipped_turns": skipped}, samples
 
 
 def pupils_of(samples: Sequence[Sample], encode: Encode, config: Config

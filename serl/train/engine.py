@@ -1,7 +1,7 @@
-"""The PyTorch engine: one process, one model, AdamW.
+"""The PyTorch engine: one model, AdamW; with several ranks each has all of it (data parallel).
 
-It knows nothing of RL: it takes losses that already carry their denominator, adds their gradients up, clips
-and steps. Other engines stand behind the same methods.
+It knows nothing of RL: it takes losses that already carry their denominator, adds their gradients up, over ranks too
+(`serl.train.gradients`), clips and steps. Other engines stand behind the same methods.
 """
 
 import math
@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import torch
 
+from serl.parallel import ALONE, Ranks
+from serl.train.gradients import sum_gradients
 from serl.train.masters import Masters
 
 
@@ -40,8 +42,8 @@ class TorchEngine:
     """Optimizer and schedule around `model`, whose 16-bit weights have float32 masters."""
 
     def __init__(self, model: torch.nn.Module, lr: float, weight_decay: float, grad_clip: float,
-                 schedule: Callable[[int], float]) -> None:
-        self.model = model
+                 schedule: Callable[[int], float], ranks: Ranks = ALONE) -> None:
+        self.model, self.ranks = model, ranks
         self.grad_clip = grad_clip
         self.masters = Masters(model)
         decayed = [p for p in self.masters.parameters if p.dim() >= 2]
@@ -52,8 +54,8 @@ class TorchEngine:
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, schedule)
 
     def over_ranks(self, value: float) -> float:
-        """The sum of a number that each rank has of its part of the batch: here there is one rank."""
-        return value
+        """The sum of a number that each rank has of its part of the batch."""
+        return self.ranks.sum(value)
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
@@ -63,11 +65,12 @@ class TorchEngine:
         loss.backward()
 
     def step(self) -> float:
-        """Clip, update, advance the schedule; returns the gradient norm before clipping.
+        """Sum over ranks, clip, update, advance the schedule; returns the gradient norm before clipping.
 
         Raises FloatingPointError, before any weight is touched, if that norm is not finite.
         """
         parameters = [p for group in self.optimizer.param_groups for p in group["params"]]
+        sum_gradients(parameters, self.ranks)
         norm = torch.nn.utils.clip_grad_norm_(parameters, self.grad_clip).item()
         if not math.isfinite(norm):
             raise FloatingPointError(f"gradient norm is {norm}: the update was not applied")

@@ -10,16 +10,18 @@ are at most `train.refill` of them: after that the step learns from what there i
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from serl.parallel import ALONE, Ranks
 from serl.task import Question
 from serl.train.samples import Sample
 
 
 @dataclass(frozen=True)
 class Group:
-    """A question and its trajectories."""
+    """A question and its trajectories; `place` is its number among all the groups of its step."""
 
     question: Question
     samples: list[Sample]
+    place: int = 0
 
     @property
     def signal(self) -> bool:
@@ -37,14 +39,16 @@ def has_signal(rewards_G: Sequence[float | None]) -> bool:
     return bool(scored) and max(scored) != min(scored)
 
 
-def fill(ask: Callable[[int], list[Group]], wanted: int, refill: int) -> tuple[list[Group], list[Group], int]:
+def fill(ask: Callable[[int], list[Group]], wanted: int, refill: int, ranks: Ranks = ALONE
+         ) -> tuple[list[Group], list[Group], int]:
     """Groups to learn from, groups that were sampled for nothing, and the rounds of refill.
 
     `ask(count)` gives the groups of so many further questions. It is called until `wanted` groups have a signal, at
     most `refill` times after the first. Without a refill there is nothing to replace: every group stays in the batch.
+    With several ranks `ask` gives each its share of the groups, and those of all of them count.
     """
     groups, rounds = ask(wanted), 0
-    while rounds < refill and (missing := wanted - sum(group.signal for group in groups)):
+    while rounds < refill and (missing := wanted - int(ranks.sum(sum(group.signal for group in groups)))):
         groups = groups + ask(missing)
         rounds += 1
     dropped = [group for group in groups if refill and not group.signal]

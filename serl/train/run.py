@@ -1,16 +1,19 @@
 """A whole run: evaluate, train, evaluate, report; whatever of it is done already is skipped."""
 
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from serl import data
 from serl import model as models
+from serl.agreement import check_agreement
 from serl.config import Config, to_dict
 from serl.errors import InputError
 from serl.evaluate.stage import evaluate_stage
 from serl.evaluate.summary import read_summaries
-from serl.tracking import RunFolder, tracking
+from serl.parallel import Ranks, open_ranks
+from serl.tracking import RunFolder, Tracker, tracking
 from serl.train import checkpoint
 from serl.train.trainer import Trainer
 from serl.view.picture import write_picture
@@ -22,54 +25,65 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
     """Run `config` in `folder`, or go on with it; returns the evaluation summaries.
 
     Stages: `init` (random weights, if asked for), `sft` (the policy that RL starts from), `rl`. Input is
-    checked before the folder is made, so that a mistyped path leaves nothing behind.
+    checked before the folder is made, so that a mistyped path leaves nothing behind. Several processes that a launcher
+    has started share the work; rank 0 writes the folder.
     """
+    with open_ranks(config.engine.timeout_s) as ranks:
+        return _train_run(config, folder, ranks)
+
+
+def _train_run(config: Config, folder: Path, ranks: Ranks) -> list[dict[str, Any]]:
     if config.grounding.asks_policy:
         raise InputError(f"config: grounding.links {config.grounding.links} would ask the policy, which training "
                          "changes; serve the model that it starts from, and name it by grounding.chat_url")
-    newest = checkpoint.latest(folder / "checkpoints")
+    newest = ranks.first(lambda: checkpoint.latest(folder / "checkpoints"))
     for split in (config.data.train_split, config.data.eval_split):  # before gigabytes of weights are read
         data.load(config.data.format, Path(config.data.root), split)
-    with open_workbench(config, str(newest) if newest else None) as bench:
+    with open_workbench(config, str(newest) if newest else None, ranks) as bench:
         for split in (config.data.train_split, config.data.eval_split):
             bench.preparer.load_split(split)
-        _ = bench.own_teacher  # it is kept: Trainer asks for it again
+        if bench.own_teacher is not None:  # it is kept: Trainer asks for it again
+            check_agreement(ranks, config, {"hindsight.teacher.path": bench.own_teacher})
         run = RunFolder(folder)
-        run.write_config(to_dict(config))
-        run.write_environment()
+        if ranks.leads:
+            run.write_config(to_dict(config))
+            run.write_environment()
         _evaluate_before(bench, folder, resumed=newest is not None)
-        with tracking(config, folder) as tracker:
+        with tracking(config, folder) if ranks.leads else nullcontext(Tracker("disabled")) as tracker:
             trainer = Trainer(bench, run, tracker)
             if newest is not None:
                 trainer.restore(checkpoint.load_state(newest))
-            run.truncate_metrics(trainer.next_step)
-            if trainer.next_step < config.train.steps:  # an earlier, shorter run's result is not this one's
-                shutil.rmtree(folder / "eval" / "rl", ignore_errors=True)
+            if ranks.leads:
+                run.truncate_metrics(trainer.next_step)
+                if trainer.next_step < config.train.steps:  # an earlier, shorter run's result is not this one's
+                    shutil.rmtree(folder / "eval" / "rl", ignore_errors=True)
             trainer.train()
-            if not _evaluated(folder, "rl"):
+            if not _evaluated(bench, folder, "rl"):
                 evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
-            summaries = read_summaries(folder)
+            summaries = ranks.first(lambda: read_summaries(folder))
             tracker.log(config.train.steps, _final_metrics(summaries))
-    write_picture(folder)
-    write_report(folder)
+    if ranks.leads:
+        write_picture(folder)
+        write_report(folder)
     return summaries
 
 
 def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:
     """The stages before RL, unless they are done: `init` and `sft`."""
     config = bench.config
-    if config.eval.untrained > 0 and not _evaluated(folder, "init"):
-        with workbench_of(config, models.untrained(bench.model, config.seed), bench.tokenizer) as fresh:
+    if config.eval.untrained > 0 and not _evaluated(bench, folder, "init"):
+        untrained = models.untrained(bench.model, config.seed)
+        with workbench_of(config, untrained, bench.tokenizer, bench.ranks) as fresh:
             evaluate_stage(fresh, "init", folder / "eval" / "init", 0, config.eval.untrained)
-    if config.eval.start and not _evaluated(folder, "sft"):
+    if config.eval.start and not _evaluated(bench, folder, "sft"):
         if resumed:
             raise InputError(f"{folder}: resumed without eval/sft/summary.json, and the starting weights are "
                              "gone; resume with --eval.start false")
         evaluate_stage(bench, "sft", folder / "eval" / "sft", config.eval.n)
 
 
-def _evaluated(folder: Path, stage: str) -> bool:
-    return (folder / "eval" / stage / "summary.json").is_file()
+def _evaluated(bench: Workbench, folder: Path, stage: str) -> bool:
+    return bench.ranks.first((folder / "eval" / stage / "summary.json").is_file)
 
 
 def _final_metrics(summaries: list[dict[str, Any]]) -> dict[str, float]:

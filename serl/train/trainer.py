@@ -5,12 +5,12 @@
     loss(A·ω) ─▶ update ─▶ teacher follows ─▶ metrics, trajectories, checkpoint
 
 Everything random is a function of (seed, step, place in the step, sample), and a checkpoint knows how many questions
-were drawn, so that a resumed run repeats exactly what an uninterrupted one would have done.
+were drawn, so that a resumed run repeats exactly what an uninterrupted one would have done. For the same reason several
+ranks sample what one would: each has the questions at its places of a step, all the way to the update, and metrics and
+files are of all of them (`serl.train.together`).
 """
 
-import time
 from collections.abc import Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
@@ -34,16 +34,25 @@ from serl.tracking import RunFolder, Tracker
 from serl.train import checkpoint, states
 from serl.train.advantages import group_advantages
 from serl.train.ahead import Ahead
+from serl.train.clock import Clock
 from serl.train.credit.evidence import add_evidence
 from serl.train.credit.watch import Watch
-from serl.train.diagnose import choose, contexts_of, diagnose
+from serl.train.diagnose import contexts_of, diagnose
 from serl.train.distill import distill
 from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
 from serl.train.groups import Group, fill
-from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
 from serl.train.parts import add_parts, tells_parts
-from serl.train.records import record, teacher_rows
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
+from serl.train.together import (
+    all_groups,
+    batch_metrics,
+    first_hinted,
+    largest,
+    regrouped,
+    samples_of,
+    write_hindsight,
+    write_trajectories,
+)
 from serl.train.update import update
 from serl.workbench import Workbench
 
@@ -55,7 +64,7 @@ class Trainer:
 
     def __init__(self, bench: Workbench, run: RunFolder, tracker: Tracker) -> None:
         self.bench, self.run, self.tracker = bench, run, tracker
-        self.config = bench.config
+        self.config, self.ranks = bench.config, bench.ranks
         options = self.config.train
         self.train_split = bench.preparer.load_split(self.config.data.train_split, self.config.data.max_train)
         hindsight = self.config.hindsight
@@ -67,8 +76,9 @@ class Trainer:
         self.ahead = Ahead(bench.model) if self.config.rollout.overlap else None
         schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
-        self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule)
-        self.watch = Watch(self.config, bench.encode, bench.env.token_bytes.of)
+        self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule,
+                                  self.ranks)
+        self.watch = Watch(self.config, bench.encode, bench.env.token_bytes.of, warns=self.ranks.leads)
         self.distilled = options.loss in DISTILLED
         if self.distilled:
             states.check(bench.model)
@@ -86,14 +96,16 @@ class Trainer:
     def train(self) -> None:
         """Run the remaining steps; metrics, trajectories and checkpoints go to the run folder."""
         options, steps = self.config.train, range(self.next_step, self.config.train.steps)
-        with tqdm(steps, desc="train", unit="step", initial=self.next_step, total=options.steps) as bar:
+        with tqdm(steps, desc="train", unit="step", initial=self.next_step, total=options.steps,
+                  disable=not self.ranks.leads) as bar:
             for step in bar:
                 metrics = self.step(step)
                 self.next_step = step + 1
                 if self.config.eval.every and self.next_step % self.config.eval.every == 0:
                     metrics |= self._probe()
-                self.run.append_metrics(step, metrics)
-                self.tracker.log(step, metrics)
+                if self.ranks.leads:
+                    self.run.append_metrics(step, metrics)
+                    self.tracker.log(step, metrics)
                 if self.next_step % options.save_every == 0 or self.next_step == options.steps:
                     self.save()
                 bar.set_postfix(reward=f"{metrics['reward/mean']:.3f}", ex=f"{metrics['ex/train']:.3f}")
@@ -101,7 +113,8 @@ class Trainer:
     def step(self, step: int) -> dict[str, float]:
         """One rollout batch and its update(s); returns the metrics, those of an update from the batch's last pass.
 
-        A live teacher reads within the update's own forward pass where it can: `time/update` holds its time then.
+        A live teacher reads within the update's own forward pass where it can: `time/update` holds its time then. With
+        several ranks, times and memory are the largest of any rank.
         """
         clock = Clock()
         options = self.config.train
@@ -109,8 +122,7 @@ class Trainer:
         behind = self.updates - self.ahead.updates if self.ahead is not None else 0
         self._look_ahead(step + 1, clock)
         self.bench.rest()
-        questions = [group.question for group in groups]
-        batch, discarded = ([sample for group in part for sample in group.samples] for part in (groups, dropped))
+        questions, batch = [group.question for group in groups], samples_of(groups)
         # Token weights play no part where the teacher is imitated: `distill` asks it itself.
         lam = 0.0 if self.distilled else lambda_at(self.updates, self.config.hindsight,
                                                    options.steps * options.updates_per_batch)
@@ -120,20 +132,20 @@ class Trainer:
         if self._teaches(lam) and tells_parts(self.config):
             with clock("time/parts"):
                 batch = self._add_parts(batch, questions)
-        metrics = {"groups/refill_rounds": float(rounds), "groups/discarded": float(len(discarded)),
-                   "hindsight/lambda": lam, "rollout/lag": float(behind),
+        metrics = {"groups/refill_rounds": float(rounds), "hindsight/lambda": lam, "rollout/lag": float(behind),
                    "teacher/lag": float(self.teacher.updates_behind),
                    "teacher/own_bytes": float(own_bytes(self.teacher.model, self.bench.model))}
         with clock("time/teacher"), peak_memory(self.teacher.model, metrics, "teacher/peak_bytes"):
             batch, skipped = self._add_credit(batch, questions, lam)
-        metrics["hindsight/skipped_turns"] = skipped
+        metrics["hindsight/skipped_turns"] = self.ranks.sum(skipped)
         every = self.config.hindsight.diagnose_every
         if self._has_teacher and lam > 0.0 and every and step % every == 0:
             with clock("time/diagnose"):
-                metrics |= self._diagnose(batch, step)
+                metrics |= self._diagnose(regrouped(groups, batch), step)
         if self.watch.is_due(step, lam):
             with clock("time/gate"):
-                metrics |= self.watch.metrics(step, batch, questions, self.bench.model, self.teacher.model)
+                metrics |= self.watch.metrics(step, all_groups(self.ranks, regrouped(groups, batch)), self.bench.model,
+                                              self.teacher.model)
         if options.score_first:
             with clock("time/score"):
                 batch = add_student(self.bench.model, batch, lam, self.config)
@@ -144,41 +156,46 @@ class Trainer:
                 self.updates += 1
                 self.teacher.after_update(self.bench.model, self.updates)
         self.bench.weights_changed()
-        metrics |= rollout_metrics([*batch, *discarded], self.config.rollout.group_size) | mismatch_metrics(batch)
-        metrics |= hindsight_metrics(batch, self.bench.env.token_bytes.of, self.config.hindsight)
+        groups, piece = regrouped(groups, batch), self.bench.env.token_bytes.of
+        whole = batch_metrics(self.ranks, groups, dropped, self.config, piece)
         if self.config.hindsight.dump and (lam > 0.0 or self.distilled):
-            self.run.write_hindsight(step, teacher_rows(batch, step, self.config.rollout.group_size,
-                                                        self.config.hindsight.level, self.bench.env.token_bytes.of))
+            write_hindsight(self.run, self.ranks, step, groups, self.config.hindsight.level, piece)
         if options.save_trajectories:
-            self._record(step, [*batch, *discarded], [*questions, *(group.question for group in dropped)])
+            write_trajectories(self.run, self.ranks, step, groups, dropped, self.config.seed, piece)
         clock.seconds["time/rollout"] -= clock.seconds["time/sql"]
-        return metrics | self.bench.engine_metrics() | clock.seconds | {"time/step": clock.total()}
+        return whole | largest(self.ranks, metrics | self.bench.engine_metrics() | clock.seconds
+                               | {"time/step": clock.total()})
 
-    def gather(self, step: int, clock: "Clock") -> tuple[list[Group], list[Group], int]:
-        """The step's groups, those that others were sampled in place of, and the rounds of this (see `fill`)."""
+    def gather(self, step: int, clock: Clock) -> tuple[list[Group], list[Group], int]:
+        """The step's groups, those that others were sampled in place of, and the rounds of this (see `fill`).
+
+        With several ranks: this rank's of them.
+        """
         start, size = self.asked, self.config.rollout.group_size
 
         def ask(count: int) -> list[Group]:
             with clock("time/prepare"):
                 questions = self.questions(count)
+            places = [self.asked - start + place for place in self.ranks.share(count)]
             with clock("time/rollout"):
-                work = partial(self.roll_out, step, questions, self.asked - start)
+                work = partial(self.roll_out, step, questions, places)
                 result = work() if self.ahead is None else self.ahead.result(work)
             clock.add("time/sql", result.sql_wait_seconds if self.ahead is None else 0.0)
             clock.add("time/sql_meanwhile", result.sql_seconds)
             self.asked += count
             with clock("time/score"):
                 samples = self.judge(result, questions)
-            return [Group(question, samples[i * size: (i + 1) * size]) for i, question in enumerate(questions)]
+            return [Group(question, samples[i * size: (i + 1) * size], place)
+                    for i, (question, place) in enumerate(zip(questions, places))]
 
-        return fill(ask, self.config.rollout.questions, self.config.train.refill)
+        return fill(ask, self.config.rollout.questions, self.config.train.refill, self.ranks)
 
     def questions(self, count: int) -> list[Question]:
-        """The next questions of the run."""
+        """The next questions of the run: this rank's of them."""
         order = question_order(len(self.train_split), self.config.seed, self.asked, count)
-        return self.bench.preparer.prepare(self.train_split, order)
+        return self.bench.preparer.prepare_share(self.train_split, order)
 
-    def _look_ahead(self, step: int, clock: "Clock") -> None:
+    def _look_ahead(self, step: int, clock: Clock) -> None:
         """With `rollout.overlap`, begin the rollout of a step by the present weights, if the run has such a step."""
         if self.ahead is None:
             return
@@ -186,13 +203,15 @@ class Trainer:
         if step < self.config.train.steps:
             with clock("time/prepare"):
                 questions = self.questions(self.config.rollout.questions)
-            self.ahead.start(partial(self.roll_out, step, questions, 0))
+            self.ahead.start(partial(self.roll_out, step, questions, self.ranks.share(self.config.rollout.questions)))
 
-    def roll_out(self, step: int, questions: Sequence[Question], first: int = 0, model=None) -> RolloutResult:
-        """Sample a group of trajectories for each question; `first` is the first one's place in the step."""
+    def roll_out(self, step: int, questions: Sequence[Question], places: Sequence[int] | None = None, model=None
+                 ) -> RolloutResult:
+        """Sample a group of trajectories for each question; `places` are theirs in the step (None: 0, 1, ...)."""
         # The place in the step, not the question, names the stream: a question may come twice in one step.
         jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, place, number))
-                for place, question in enumerate(questions, first) for number in range(self.config.rollout.group_size)]
+                for place, question in zip(range(len(questions)) if places is None else places, questions, strict=True)
+                for number in range(self.config.rollout.group_size)]
         options = self.config.rollout
         return rollout(self.bench.env, self.bench.generator(options.batch_size, model), self.bench.sandbox, jobs,
                        options.temperature, at_once=options.batch_size, deadline_s=options.deadline_s,
@@ -234,13 +253,13 @@ class Trainer:
                             self.bench.sandbox), 0
 
     def save(self) -> Path:
-        """Write a checkpoint of everything that the next step depends on."""
+        """Write a checkpoint of everything that the next step depends on; rank 0 does, the others wait for it."""
         state = {"next_step": self.next_step, "asked": self.asked, "updates": self.updates,
                  "engine": self.engine.state_dict(), "teacher": self.teacher.state_dict(),
                  "reference": self.reference.state_dict() if self.reference is not None else None,
                  "ahead": self.ahead.state_dict() if self.ahead is not None else None}
-        return checkpoint.save(self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state,
-                               self.config.train.keep)
+        return self.ranks.first(lambda: checkpoint.save(
+            self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state, self.config.train.keep))
 
     def restore(self, state: dict) -> None:
         """Continue from a checkpoint's state; the model's weights were loaded from the same folder."""
@@ -269,34 +288,8 @@ class Trainer:
         return {f"eval/{split}" + (f"_{name}" if name != "greedy" else ""): estimate["value"]
                 for split, metrics in summary["splits"].items() if split != "all" for name, estimate in metrics.items()}
 
-    def _diagnose(self, samples: Sequence[Sample], step: int) -> dict[str, float]:
-        """The gap of some trajectories beside its controls and its noise floor."""
-        chosen = choose(samples, self.config.hindsight.diagnose_trajectories)
+    def _diagnose(self, groups: Sequence[Group], step: int) -> dict[str, float]:
+        """The gap of some trajectories beside its controls and its noise floor: on every rank that of the same ones."""
+        chosen = first_hinted(self.ranks, groups, self.config.hindsight.diagnose_trajectories)
         contexts = contexts_of(chosen, ContextOptions.of(self.config), self.bench.encode, step)
         return diagnose(self.bench.model, self.teacher.model, chosen, contexts, self.config)
-
-    def _record(self, step: int, samples: Sequence[Sample], questions: Sequence[Question]) -> None:
-        size = self.config.rollout.group_size
-        rows = [record(sample, questions[i // size], step, i % size, self.config.seed, self.bench.env.token_bytes.of)
-                for i, sample in enumerate(samples)]
-        self.run.write_trajectories(step, rows)
-
-
-class Clock:
-    """Wall-clock seconds of named sections."""
-
-    def __init__(self) -> None:
-        self.start = time.perf_counter()
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def __call__(self, name: str):
-        start = time.perf_counter()
-        yield
-        self.add(name, time.perf_counter() - start)
-
-    def add(self, name: str, seconds: float) -> None:
-        self.seconds[name] = self.seconds.get(name, 0.0) + seconds
-
-    def total(self) -> float:
-        return time.perf_counter() - self.start

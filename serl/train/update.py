@@ -1,6 +1,6 @@
 """One policy update from a batch of samples: micro-batches, one denominator, one optimizer step."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 
@@ -33,7 +33,8 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
 
     A trajectory with A = 0 has no gradient of the surrogate, so it is only encoded when there is a KL term.
     It counts in Z all the same. A batch without any gradient leaves weights and optimizer as they are. With several
-    ranks, Z and whether there is a gradient are those of all parts of the batch: every rank takes the same steps.
+    ranks, Z, the metrics and whether there is a gradient are those of all parts of the batch: every rank takes the same
+    steps, and returns the same metrics beside the samples of its part.
 
     Samples whose old log-probs are not known yet get them from this forward: before the update, the current
     policy is the old one. They come back with these log-probs and their ω, for the next pass over the batch.
@@ -57,9 +58,16 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
         for name, value in {"loss": loss.detach(), **metrics}.items():
             sums[name] = sums.get(name, 0.0) + float(value)
     grad_norm = engine.step() if engine.over_ranks(len(active)) else 0.0
-    per_token = {name: sums.get(key, 0.0) / max(1, tokens) for key, name in TOKEN_MEANS.items()
-                 if key in sums or key not in OPTIONAL}
-    return {"loss": sums.get("loss", 0.0), "grad_norm": grad_norm, "lr": engine.lr, **per_token}, samples
+    return {**batch_means(engine, sums, tokens), "grad_norm": grad_norm, "lr": engine.lr}, samples
+
+
+def batch_means(engine: TorchEngine, sums: Mapping[str, float], tokens: int) -> dict[str, float]:
+    """The loss, and the TOKEN_MEANS, of the whole batch, from the sums of this rank's part and its encoded tokens."""
+    # A rank whose part has nothing to encode has no sums, and adds zeros.
+    total = {key: engine.over_ranks(sums.get(key, 0.0)) for key in ("loss", *TOKEN_MEANS)}
+    known = {key for key in TOKEN_MEANS if key not in OPTIONAL or engine.over_ranks(key in sums)}
+    tokens = max(1.0, engine.over_ranks(tokens))
+    return {"loss": total["loss"]} | {name: total[key] / tokens for key, name in TOKEN_MEANS.items() if key in known}
 
 
 def micro_loss(model, samples: Sequence[Sample], lam: float, config: Config, total: float

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from serl import data, embedded
 from serl import model as models
 from serl.agent.prompts import messages
 from serl.config import Config, to_dict
+from serl.parallel import Ranks, open_ranks
 from serl.task import Question, Split, make_grounder, requests_of, training_part
 from serl.tracking import RunFolder, tracking
 from serl.train import checkpoint
@@ -29,51 +31,61 @@ TOKENIZER_QUESTIONS = 8_000  # a sample large enough for its merges
 def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict[str, Any]:
     """Fine-tune and write the model to `out`, going on from the last epoch saved in `folder`.
 
-    Returns the steps, and how many traces of each kind were written.
+    Returns the steps, and how many traces of each kind were written. Of several ranks the first one writes: the traces
+    for all, which learn from them together, and every file.
     """
+    with open_ranks(config.engine.timeout_s) as ranks:
+        return _warm_start(config, folder, out, save_dtype, ranks)
+
+
+def _warm_start(config: Config, folder: Path, out: Path, save_dtype: str, ranks: Ranks) -> dict[str, Any]:
     import torch
 
-    newest = checkpoint.latest(folder / "checkpoints")
-    model, tokenizer = _starting_model(config, newest)
+    newest = ranks.first(lambda: checkpoint.latest(folder / "checkpoints"))
+    model, tokenizer = _starting_model(config, newest, ranks)
     kinds: Counter[str] = Counter()
-    with workbench_of(config, model, tokenizer) as bench:
-        questions = all_questions(bench)
+    with workbench_of(config, model, tokenizer, ranks) as bench:
+        bench.preparer.load_split(config.data.train_split)
+        questions = all_questions(bench) if ranks.leads else []
         writer = TraceWriter(bench.env, bench.sandbox, config, schemas(questions))
 
-        def traces_of(epoch: int) -> list[Trace]:
+        def write(epoch: int) -> list[Trace]:
             traces = [trace for copy in range(config.sft.traces_per_question)
                       for trace in writer.write(questions, seed=1000 * (1000 * config.seed + epoch) + copy)]
             kinds.update(trace.kind for trace in traces)
             return traces
 
-        sft = SftRun(model, config.sft, traces_of, config.seed)
+        sft = SftRun(model, config.sft, lambda epoch: ranks.first(lambda: write(epoch)), config.seed, ranks)
         if newest is not None:
             sft.load_state_dict(checkpoint.load_state(newest))
         run = RunFolder(folder)  # only now: a mistyped path leaves no run behind
-        run.write_config(to_dict(config))
-        run.write_environment()
-        run.truncate_metrics(sft.step)
-        with tracking(config, folder) as tracker:
+        if ranks.leads:
+            run.write_config(to_dict(config))
+            run.write_environment()
+            run.truncate_metrics(sft.step)
+        with tracking(config, folder) if ranks.leads else nullcontext() as tracker:
 
             def on_step(step: int, metrics: dict[str, float]) -> None:
-                run.append_metrics(step, metrics)
-                tracker.log(step, metrics)
+                if ranks.leads:
+                    run.append_metrics(step, metrics)
+                    tracker.log(step, metrics)
 
-            sft.train(on_step, lambda: checkpoint.save(folder / "checkpoints", sft.step, model, tokenizer,
-                                                       sft.state_dict(), keep=1))
-    card = {path.name: path.read_text(encoding="utf-8") for path in out.glob("*.md")} if out.is_dir() else {}
-    checkpoint.replace_model(out, model.to(getattr(torch, save_dtype)), tokenizer, card)
+            sft.train(on_step, lambda: ranks.first(lambda: checkpoint.save(
+                folder / "checkpoints", sft.step, model, tokenizer, sft.state_dict(), keep=1)))
+    if ranks.leads:
+        card = {path.name: path.read_text(encoding="utf-8") for path in out.glob("*.md")} if out.is_dir() else {}
+        checkpoint.replace_model(out, model.to(getattr(torch, save_dtype)), tokenizer, card)
     return {"model": str(out), "steps": sft.step, "traces": dict(sorted(kinds.items()))}
 
 
-def _starting_model(config: Config, newest: Path | None):
+def _starting_model(config: Config, newest: Path | None, ranks: Ranks):
     import torch
 
     if newest is not None:
         return models.load(str(newest), config.model.dtype, config.model.lora, config.seed)
     if config.model.path != SCRATCH:
         return models.load(config.model.path, config.model.dtype, config.model.lora, config.seed)
-    tokenizer = embedded.make_tokenizer(_texts(config))
+    tokenizer = ranks.first(lambda: embedded.make_tokenizer(_texts(config)))
     return embedded.make_model(tokenizer, config.seed).to(getattr(torch, config.model.dtype)), tokenizer
 
 

@@ -23,7 +23,8 @@ from serl.generate.vllm.fingerprint import differing
 from serl.generate.vllm.loop import Loop
 from serl.generate.vllm.pool import Pool
 from serl.generate.vllm.server import LOG_SUFFIX
-from serl.generate.vllm.weights import write_weights
+from serl.generate.vllm.weights import checkpoint_weights, write_weights
+from serl.parallel import ALONE, Ranks
 
 HEALTH_S = 2.0  # between health checks
 # Asked after each update, at a temperature at which the log-probs before and after it are far apart.
@@ -38,14 +39,15 @@ class WeightsDiffer(WorkFailed):
 class VLLMGenerator:
     """A sampler over `endpoints`; `load` comes before the first request. `folder` is its own, for weights on their way.
 
-    `dtype` (float32 or bfloat16) is the engines'; probe sequences are of tokens below `vocabulary`.
+    `dtype` (float32 or bfloat16) is the engines'; probe sequences are of tokens below `vocabulary`. Of several `ranks`
+    with the same engines the first one starts them and gives them the weights; `load` is for all ranks to call.
     """
 
     stepwise = False
 
     def __init__(self, endpoints: Sequence[Endpoint], rule: StopRule, seed: int, max_length: int, vocabulary: int,
-                 dtype: str, tolerance: float, folder: Path) -> None:
-        self.rule, self.seed, self.max_length = rule, seed, max_length
+                 dtype: str, tolerance: float, folder: Path, ranks: Ranks = ALONE) -> None:
+        self.rule, self.seed, self.max_length, self.ranks = rule, seed, max_length, ranks
         self.dtype, self.tolerance, self.folder = dtype, tolerance, folder
         self.metrics: dict[str, float] = {}  # of the last `load`
         self._sequences = probe_sequences(vocabulary, seed, min(32, max_length - 1))
@@ -86,12 +88,20 @@ class VLLMGenerator:
         if self._loop.pending:
             raise RuntimeError(f"{self._loop.pending} requests are pending: they would go on with other weights")
         start = time.perf_counter()
-        self._version, name, dtype = "", f"{self._run}-{version}", getattr(torch, self.dtype)
-        self._loop.call(self._pool.revive())
+        self._version, dtype = "", getattr(torch, self.dtype)
+        name = self.ranks.from_first(f"{self._run}-{version}")
+        if self.ranks.leads:
+            self._loop.call(self._pool.revive())
+            path, prints = write_weights(self.folder, model, dtype, name)
+            self._loop.call(self._pool.each(lambda endpoint: endpoint.update(str(path), name)))
+        else:
+            prints = {}
+            for _ in checkpoint_weights(model, dtype):
+                pass  # when it is a partitioned weight's turn, this rank gives its part
+        difference = self._verify(model, self.ranks.from_first(prints), version)
+        if not self.ranks.leads:
+            self._loop.call(self._pool.revive())  # the first one's engines answer by now
         self._watch = self._watch or self._loop.background(self._pool.watch(HEALTH_S))
-        path, prints = write_weights(self.folder, model, dtype, name)
-        self._loop.call(self._pool.each(lambda endpoint: endpoint.update(str(path), name)))
-        difference = self._verify(model, prints, version)
         self._version = name
         self.metrics = {"sync/difference": difference, "time/sync": time.perf_counter() - start,
                         "sync/engines": float(len(self._pool.alive))}
@@ -147,7 +157,7 @@ class VLLMGenerator:
             scores = [await endpoint.score(ids) for ids in self._sequences]
             return scores, await endpoint.fingerprints(), await endpoint.complete(self._sequences[0], ONE_TOKEN)
 
-        proofs = self._loop.call(self._pool.each(proof))
+        proofs = self.ranks.first(lambda: self._loop.call(self._pool.each(proof)))
         differences = []
         for name, (scores, prints, sample) in proofs.items():
             probe = Probe(expected, scores)

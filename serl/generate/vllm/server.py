@@ -12,6 +12,7 @@ from pathlib import Path
 
 from serl.generate.vllm import guard
 from serl.generate.vllm.endpoint import EndpointDown
+from serl.parallel import alone
 
 LOG_SUFFIX = ".log"
 POLL_S = 0.5
@@ -38,7 +39,7 @@ class ServerProcess:
         self.stop()
         with open(self.log, "ab") as log:
             self._process = subprocess.Popen([sys.executable, "-m", guard.__name__, *self.command],
-                                             env=os.environ | self.added, stdin=subprocess.PIPE, stdout=log,
+                                             env=alone(os.environ) | self.added, stdin=subprocess.PIPE, stdout=log,
                                              stderr=log, start_new_session=True)
         end = time.monotonic() + self.startup_s
         while not await healthy():

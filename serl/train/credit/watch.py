@@ -13,10 +13,9 @@ from serl.config import Config
 from serl.hindsight.credit.candidate import Piece
 from serl.hindsight.credit.gate import gate
 from serl.hindsight.credit.mistakes import Table
-from serl.task import Question
 from serl.train.credit.contexts import Case, make_contexts
 from serl.train.credit.measure import Judge, gather, measure
-from serl.train.samples import Sample
+from serl.train.groups import Group
 
 MOST = 64
 """Failed samples that are scored again: enough for intervals of some hundredths, and little beside a step's work."""
@@ -25,28 +24,25 @@ MOST = 64
 class Watch:
     """Measures on the schedule of a config, and warns once."""
 
-    def __init__(self, config: Config, encode: Callable[[str], list[int]], piece: Piece) -> None:
+    def __init__(self, config: Config, encode: Callable[[str], list[int]], piece: Piece, warns: bool = True) -> None:
         self.config, self.encode, self.piece = config, encode, piece
-        self.warned = False
+        self._warns = warns
 
     def is_due(self, step: int, lam: float) -> bool:
         options = self.config.hindsight
         return bool(options.gate_every and step % options.gate_every == 0 and lam and options.source == "teacher_gap")
 
-    def metrics(self, step: int, samples: Sequence[Sample], questions: Sequence[Question], student, teacher
-                ) -> dict[str, float]:
+    def metrics(self, step: int, groups: Sequence[Group], student, teacher) -> dict[str, float]:
         """`gate/...` metrics of a step's samples: AUC of the gap and of each control, and its lead over each."""
-        size = len(samples) // max(1, len(questions))  # no question: the step's refills found no signal
-        groups = [[Case(sample, question.example, question.gold)
-                   for sample in samples[place * size: (place + 1) * size]]
-                  for place, question in enumerate(questions)]
+        cases = [[Case(sample, group.question.example, group.question.gold) for sample in group.samples]
+                 for group in groups]
         options = self.config.hindsight
-        batch = gather(groups, self.piece, MOST, self.config.seed)
+        batch = gather(cases, self.piece, MOST, self.config.seed)
         table = measure(batch, student, [Judge(options.teacher.mode, teacher, (options.gap,))],
                         make_contexts(batch.cases, self.encode, self.config, [options.level]), self.config)
         message = gate(table)
-        if message is not None and not self.warned:
-            self.warned = True
+        if message is not None and self._warns:
+            self._warns = False
             tqdm.write(f"warning: step {step}: {message}; `serl credit` shows more", file=sys.stderr)
         return gate_metrics(table, options.level)
 

@@ -20,6 +20,7 @@ from serl.train.credit.contexts import Case, make_contexts
 from serl.train.credit.measure import Judge, gather, measure
 from serl.train.credit.replay import read_groups, recorded_steps, sample_of
 from serl.train.credit.watch import Watch
+from serl.train.groups import Group
 from serl.train.records import record
 from serl.train.samples import score_samples
 from serl.view.credit import credit_picture
@@ -190,25 +191,26 @@ def test_a_watch_measures_on_its_schedule_and_warns_once(model, city, capsys):
     config = replace(CONFIG, hindsight=replace(CONFIG.hindsight, gate_every=2))
     watch = Watch(config, encode, PIECE)
     assert [watch.is_due(step, 0.5) for step in range(3)] == [True, False, True] and not watch.is_due(0, 0.0)
-    samples = [played_sample(sql, False, -1.0) for number in range(5) for sql in (WRONG, SHORT)]
-    questions = [Question(example_of(city, question_id=str(number)), 0, "", (), ROWS) for number in range(10)]
-    metrics = watch.metrics(0, samples, questions, model, tiny_model(model.config.vocab_size, seed=5))
+    groups = [Group(Question(example_of(city, question_id=str(number)), 0, "", (), ROWS),
+                    [played_sample(WRONG if number % 2 == 0 else SHORT, False, -1.0)]) for number in range(10)]
+    metrics = watch.metrics(0, groups, model, tiny_model(model.config.vocab_size, seed=5))
     assert metrics["gate/failures"] == 10 and 0 < metrics["gate/auc"] < 1
     assert {f"gate/{part}/{name}" for part in ("lead", "lead_low")
             for name in ("empty", "student_logp", "student_entropy")} < set(metrics)
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert line.startswith("warning: step 0: the teacher_gap under exec hindsight has AUC")
-    watch.metrics(2, samples, questions, model, tiny_model(model.config.vocab_size, seed=5))
+    watch.metrics(2, groups, model, tiny_model(model.config.vocab_size, seed=5))
     assert capsys.readouterr().err == ""
     off = Watch(replace(config, hindsight=replace(config.hindsight, source="surprisal")), encode, PIECE)
     assert not off.is_due(0, 0.5)
 
 
-def test_a_batch_without_failures_has_no_gate(model, city):
+def test_a_batch_without_failures_has_no_gate(model, city, capsys):
     watch = Watch(replace(CONFIG, hindsight=replace(CONFIG.hindsight, gate_every=1)), encode, PIECE)
     right = [played_sample("SELECT name FROM city WHERE area > 5", True, 0.0)]
-    question = Question(example_of(city), 0, "", (), ROWS)
-    assert watch.metrics(0, right, [question], model, model) == {"gate/failures": 0.0} and not watch.warned
+    groups = [Group(Question(example_of(city), 0, "", (), ROWS), right)]
+    assert watch.metrics(0, groups, model, model) == watch.metrics(0, [], model, model) == {"gate/failures": 0.0}
+    assert capsys.readouterr().err == ""
 
 
 def test_the_picture_is_written_for_a_table_with_gaps(model, groups, tmp_path):
