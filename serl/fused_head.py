@@ -12,6 +12,8 @@ none is computed.
 
 import torch
 
+from serl.partition import inside
+
 # Tokens of a chunk: matrix products are efficient from CHUNK on; with a small vocabulary it is as many as LOGITS allow.
 CHUNK, LOGITS = 256, 2**23
 
@@ -19,18 +21,24 @@ CHUNK, LOGITS = 256, 2**23
 def token_logprobs(hidden_ND: torch.Tensor, head: torch.nn.Linear, target_N: torch.Tensor, temperature: float
                    ) -> torch.Tensor:
     """log softmax of the head's logits / temperature at the targets, [N], with gradients where they are enabled."""
-    return _TokenLogprobs.apply(hidden_ND, head.weight, head.bias, target_N, temperature)
+    def work(hidden_ND: torch.Tensor) -> torch.Tensor:
+        return _TokenLogprobs.apply(hidden_ND, head.weight, head.bias, target_N, temperature)
+
+    return inside(head, work, hidden_ND)
 
 
 @torch.no_grad()
 def token_entropies(hidden_ND: torch.Tensor, head: torch.nn.Linear, temperature: float) -> torch.Tensor:
     """Entropy of the next token's distribution after each hidden state, nats, [N], without gradient."""
-    out_N = [hidden_ND.new_empty(0, dtype=_wide(hidden_ND.dtype))]
-    for part in _parts(hidden_ND, head.weight):
-        logp_CV = _logits(hidden_ND[part], head.weight, head.bias, temperature)
-        logp_CV.sub_(logp_CV.logsumexp(-1, keepdim=True))
-        out_N.append(-(logp_CV.exp() * logp_CV).nan_to_num_(0.0).sum(-1))  # p = 0: −inf · 0
-    return torch.cat(out_N)
+    def work(hidden_ND: torch.Tensor) -> torch.Tensor:
+        out_N = [hidden_ND.new_empty(0, dtype=_wide(hidden_ND.dtype))]
+        for part in _parts(hidden_ND, head.weight):
+            logp_CV = _logits(hidden_ND[part], head.weight, head.bias, temperature)
+            logp_CV.sub_(logp_CV.logsumexp(-1, keepdim=True))
+            out_N.append(-(logp_CV.exp() * logp_CV).nan_to_num_(0.0).sum(-1))  # p = 0: −inf · 0
+        return torch.cat(out_N)
+
+    return inside(head, work, hidden_ND)
 
 
 class _TokenLogprobs(torch.autograd.Function):

@@ -76,21 +76,26 @@ def has_adapter(model) -> bool:
     return hasattr(model, "peft_config")
 
 
-def save(model, folder: Path) -> None:
-    """Write the adapter of `model`, without the weights beside it, as peft reads it."""
+def is_own(name: str) -> bool:
+    """Whether a weight of this name is an adapter's, not the model's beside it."""
+    return ".lora_" in name
+
+
+def save(model, folder: Path, state: dict | None = None) -> None:
+    """Write the adapter of `model`, without the weights beside it, as peft reads it; `state` has whole weights."""
     from safetensors.torch import save_file
 
     folder.mkdir(parents=True, exist_ok=True)
-    weights = {PREFIX + name: value.contiguous() for name, value in _weights(model).items()}
+    weights = {PREFIX + name: value.contiguous() for name, value in _weights(model, state).items()}
     save_file(weights, folder / WEIGHTS, metadata={"format": "pt"})
     model.peft_config["default"].save_pretrained(folder)
 
 
-def _weights(model) -> dict:
+def _weights(model, state: dict | None = None) -> dict:
     import peft
 
     # "auto" would ask the hub whether the base model's vocabulary has changed.
-    return peft.get_peft_model_state_dict(model, save_embedding_layers=False)
+    return peft.get_peft_model_state_dict(model, state, save_embedding_layers=False)
 
 
 def _targets(model, names: tuple[str, ...]) -> str | list[str]:

@@ -77,6 +77,7 @@ class Snapshot:
     """A copy of a policy without gradients: all of it, or, with adapters, of these; it shares what is never trained.
 
     A mean of 16-bit weights is kept in float32, since its steps are smaller than 16 bits can tell.
+    Of a partitioned copy (`serl.partition`) each rank keeps, blends and saves its own part, as of the policy.
     """
 
     def __init__(self, policy) -> None:
@@ -97,9 +98,12 @@ class Snapshot:
         """Move to the policy's present weights, but for a share `keep` of its own."""
         import torch
 
+        from serl.partition import own_part
+
         with torch.no_grad():
             # named_parameters(), not state_dict(): it names a tied embedding once, so that it moves once.
             for (name, own), value in zip(self.model.named_parameters(), policy.parameters()):
+                own, value = own_part(own), own_part(value)
                 if own is value:
                     continue
                 if not keep:
@@ -115,17 +119,26 @@ class Snapshot:
 
     def state_dict(self) -> dict:
         """What it does not share, for a checkpoint; of a mean its float32."""
-        own = {name: value for name, value in self.model.state_dict().items() if name in self._own}
+        from serl.partition import own_part
+
+        own = {name: own_part(value).detach() for name, value in self.model.state_dict(keep_vars=True).items()
+               if name in self._own}
         return own | self._means
 
     def load_state_dict(self, state: dict) -> None:
         """Take over a `state_dict` of a snapshot of the same kind of policy."""
         if state.keys() != self._own:
             raise ValueError(f"a state of {len(state)} tensors for a snapshot of {len(self._own)}")
-        now = self.model.state_dict()
+        from serl.partition import is_partitioned, own_part
+
+        now = {name: own_part(value).detach() for name, value in self.model.state_dict(keep_vars=True).items()}
         self._means = {name: value.to(now[name].device, copy=True) for name, value in state.items()
                        if value.dtype.itemsize > now[name].dtype.itemsize}
-        self.model.load_state_dict(state, strict=False)
+        if is_partitioned(self.model):
+            for name, value in state.items():
+                now[name].copy_(value)
+        else:
+            self.model.load_state_dict(state, strict=False)
 
 
 def untrained(model, seed: int):

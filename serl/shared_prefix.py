@@ -18,7 +18,7 @@ import torch
 from serl.backbone import Backbone
 from serl.errors import InputError
 from serl.prefix_attention import Span
-from serl.ragged import buckets, pad
+from serl.ragged import pad
 
 NAME = "serl_shared_prefix"
 Embed = Callable[[torch.Tensor], torch.Tensor]
@@ -41,7 +41,7 @@ class Prompts:
     def __init__(self, backbone: Backbone, prompts: Sequence[Sequence[int]], embed: Embed | None = None) -> None:
         self.backbone, self.embed = backbone, embed or backbone.embedding
         self.lengths = [len(prompt) for prompt in prompts]
-        self.batches = list(buckets(self.lengths))
+        self.batches = backbone.passes(self.lengths)
         recorded = []
         for batch in self.batches:
             ids_UP = pad([prompts[number] for number in batch], 0, torch.long, self.backbone.device)

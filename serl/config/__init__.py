@@ -6,6 +6,7 @@ from serl.config.options import (
     AgentConfig,
     Config,
     DataConfig,
+    EngineConfig,
     EvalConfig,
     GroundingOptions,
     HindsightConfig,
@@ -21,6 +22,6 @@ from serl.config.options import (
     VLLMConfig,
 )
 
-__all__ = ["AgentConfig", "Config", "DataConfig", "EvalConfig", "GroundingOptions", "HindsightConfig", "LoraConfig",
-           "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeachConfig", "TeacherConfig", "TrackingConfig",
-           "TrainConfig", "VLLMConfig", "WordingConfig", "load_config", "to_dict", "validate"]
+__all__ = ["AgentConfig", "Config", "DataConfig", "EngineConfig", "EvalConfig", "GroundingOptions", "HindsightConfig",
+           "LoraConfig", "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeachConfig", "TeacherConfig",
+           "TrackingConfig", "TrainConfig", "VLLMConfig", "WordingConfig", "load_config", "to_dict", "validate"]

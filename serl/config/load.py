@@ -14,8 +14,8 @@ from pathlib import Path
 
 import yaml
 
-from serl.agent.dialects import DIALECTS
-from serl.config.hindsight import LEVELS, check_level, check_wording
+from serl.config.bounds import CHOICES, RANGES
+from serl.config.hindsight import check_level, check_wording
 from serl.config.options import Config
 from serl.config.rules import (
     check_agent,
@@ -25,121 +25,15 @@ from serl.config.rules import (
     check_lora,
     check_loss,
     check_overlap,
-    check_teach,
+    check_partition,
     check_teacher,
     check_tolerance,
 )
+from serl.config.teach import check_teach
 from serl.errors import InputError
 from serl.select import SELECTORS
 
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
-
-CHOICES = {
-    "data.format": ("bird", "spider"),
-    "model.dtype": ("float32", "bfloat16"),
-    "grounding.mode": ("hybrid", "full", "oracle"),
-    "grounding.links": ("values", "reasoning+values"),
-    "grounding.style": ("compact", "ddl"),
-    "agent.dialect": tuple(DIALECTS),
-    "agent.prompt": ("full", "brief"),
-    "reward": ("serl",),
-    "rollout.engine": ("hf", "vllm", "vllm_server"),
-    "rollout.vllm.dtype": (None, "float32", "bfloat16"),
-    "hindsight.source": ("teacher_gap", "oracle_diff", "sibling_contrast", "surprisal", "entropy", "parts",
-                         "parts_surprisal", "none"),
-    "hindsight.level": LEVELS,
-    "hindsight.redact": ("none", "messages", "action"),
-    "hindsight.schedule": ("linear", "constant", "fraction"),
-    "hindsight.gap": ("teacher_student", "hindsight_only"),
-    "hindsight.map": ("clip", "tanh", "logsym"),
-    "hindsight.normalize": ("none", "center", "mean1"),
-    "hindsight.sign_scope": ("both", "negative", "positive"),
-    "hindsight.mask": ("action", "sql_only", "final_only", "all", "none"),
-    "hindsight.teacher.mode": ("periodic", "ema", "frozen", "live"),
-    "train.loss": ("grpo", "dapo", "dr_grpo", "gspo", "cispo", "distillation", "sdpo"),
-    "train.distill_over": ("vocabulary", "topk", "sampled"),
-    "train.tis": ("off", "token", "sequence", "mask"),
-    "train.reduction": ("token_mean", "seq_sum", "seq_mean"),
-    "engine.kind": ("torch",),
-    "sft.schedule": ("cosine", "constant"),
-    "sft.precision": ("float32", "bfloat16"),
-    "tracking.wandb": ("auto", "online", "offline", "disabled"),
-}
-
-# (lowest, highest) allowed value; None is open.
-RANGES = {
-    "seed": (0, None),
-    "data.train_from": (0.0, 1.0),
-    "data.train_to": (0.0, 1.0),
-    "data.max_train": (1, None),
-    "data.max_eval": (1, None),
-    "model.max_length": (1, None),
-    "model.lora.rank": (0, None),
-    "grounding.budget": (1, None),
-    "grounding.samples": (0, None),
-    "grounding.link_similarity": (-1.0, 1.0),
-    "grounding.chat_workers": (1, None),
-    "grounding.chat_budget": (1, None),
-    "grounding.max_values_per_column": (1, None),
-    "agent.max_turns": (1, None),
-    "agent.max_new_tokens": (1, None),
-    "agent.observation_rows": (1, None),
-    "agent.observation_cells": (1, None),
-    "agent.observation_chars": (8, None),
-    "agent.observation_tokens": (32, None),
-    "sql.workers": (1, None),
-    "rollout.questions": (1, None),
-    "rollout.group_size": (2, None),
-    "rollout.batch_size": (1, None),
-    "rollout.overlap": (0, 1),
-    "rollout.vllm.servers": (1, None),
-    "rollout.vllm.max_sequences": (1, None),
-    "rollout.vllm.threads": (1, None),
-    "hindsight.lambda0": (0.0, 1.0),
-    "hindsight.eps_high": (0.0, None),
-    "hindsight.budget": (1, None),
-    "hindsight.decay_updates": (1, None),
-    "hindsight.decay_fraction": (0.0, 1.0),
-    "hindsight.warmup_updates": (0, None),
-    "hindsight.diagnose_every": (0, None),
-    "hindsight.diagnose_trajectories": (1, None),
-    "hindsight.gate_every": (0, None),
-    "hindsight.teacher.sync_every": (1, None),
-    "hindsight.teacher.decay": (0.0, 1.0),
-    "train.steps": (0, None),
-    "train.lr": (0.0, None),
-    "train.warmup_steps": (0, None),
-    "train.lr_decay_steps": (1, None),
-    "train.clip_eps": (0.0, None),
-    "train.clip_low": (0.0, 1.0),
-    "train.clip_high": (0.0, None),
-    "train.tis_cap": (1.0, None),
-    "train.tis_floor": (0.0, 1.0),
-    "train.kl_beta": (0.0, None),
-    "train.grad_clip": (0.0, None),
-    "train.advantage_eps": (0.0, None),
-    "sft.lr": (0.0, None),
-    "train.updates_per_batch": (1, None),
-    "train.refill": (0, None),
-    "train.distill_k": (1, None),
-    "train.micro_tokens": (1, None),
-    "train.save_every": (1, None),
-    "train.keep": (1, None),
-    "sft.batch_tokens": (1, None),
-    "sft.hindsight_share": (0.0, 1.0),
-    "teach.empty_share": (0.0, 1.0),
-    "teach.imitation": (0.0, None),
-    "teach.contrast": (0.0, None),
-    "teach.held_out": (0.0, 1.0),
-    "teach.lr": (0.0, None),
-    "teach.questions": (1, None),
-    "eval.n": (0, None),
-    "eval.every": (0, None),
-    "eval.probe": (1, None),
-    "eval.probe_n": (0, None),
-    "eval.untrained": (0, None),
-    "eval.batch_size": (1, None),
-}
 
 
 def load_config(path: Path | str | None, overrides: list[tuple[str, str]] = ()) -> Config:
@@ -202,6 +96,7 @@ def validate(config: Config) -> None:
     check_lora(config.model)
     check_loss(config.train)
     check_overlap(config)
+    check_partition(config)
     check_distillation(config)
     check_teacher(config.hindsight)
     check_teach(config.teach)

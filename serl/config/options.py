@@ -1,8 +1,10 @@
-"""The options of a run, as frozen dataclasses; every option is documented here and nowhere else."""
+"""The options of a run, as frozen dataclasses; each is documented here, or where its section comes from, alone."""
 
 from dataclasses import dataclass, field
 
+from serl.config.engines import EngineConfig, VLLMConfig
 from serl.config.hindsight import WordingConfig
+from serl.config.teach import TeachConfig
 
 
 @dataclass(frozen=True)
@@ -109,31 +111,6 @@ class SqlConfig:
     timeout_s: float = 5.0
     max_rows: int = 100_000
     gold_cache: str = "data/gold_cache"  # folder of cached gold results
-
-
-@dataclass(frozen=True)
-class VLLMConfig:
-    """Engines of rollout.engine vllm and vllm_server; what they get from elsewhere: model.max_length, the policy."""
-
-    # Servers that run already, as http://host:8000; they are left running. Empty: `servers` are started on this
-    # machine, and stopped at the end. They must be vLLM 0.32 with VLLM_SERVER_DEV_MODE=1, --enable-scale-out
-    # and the arguments in serl.generate.vllm.launch.
-    urls: tuple[str, ...] = ()
-    servers: int = 1
-    dtype: str | None = None  # float32 | bfloat16, of weights, keys and values; null: as model.dtype
-    kv_cache_gib: float = 4.0  # memory for keys and values of an engine
-    max_sequences: int = 256  # decoded at once; more wait
-    eager: bool | None = None  # without compilation and CUDA graphs; null: on a CPU, where compiling takes minutes
-    threads: int | None = None  # of an engine on a CPU; null: as OMP_NUM_THREADS says
-    arguments: tuple[str, ...] = ()  # more of vLLM's own, as ("--tensor-parallel-size", "2")
-    startup_timeout_s: float = 600.0
-    request_timeout_s: float = 600.0  # until a server that says nothing on a request counts as gone
-    # Where weights lie for an engine to read, a new folder in this one; null: the system's. Servers on other machines
-    # need one that they share.
-    folder: str | None = None
-    # Nats by which log-probs of an engine may differ from the trainer's (serl.generate.probe); about 0.2 for bfloat16.
-    tolerance: float = 1e-3
-    sleep: bool = False  # during an update the engine gives its memory on the GPU back (vLLM's sleep mode)
 
 
 @dataclass(frozen=True)
@@ -247,16 +224,6 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
-class EngineConfig:
-    """What carries the optimizer, and how long the processes of a run wait for one another."""
-
-    kind: str = "torch"  # torch
-    # Seconds until a rank that waits for another gives up. Rank 0 makes what is kept on the disk (gold results,
-    # checkpoints) while the others wait.
-    timeout_s: float = 1800.0
-
-
-@dataclass(frozen=True)
 class SftConfig:
     """Warm start by supervised fine-tuning on generated traces."""
 
@@ -273,22 +240,6 @@ class SftConfig:
     # float32 | bfloat16: autocast of the forward of float32 weights; those of model.dtype bfloat16 need none
     precision: str = "float32"
     prompt_loss: float = 0.0  # weight of prompt tokens in the loss; above 0 only for a model trained from scratch
-
-
-@dataclass(frozen=True)
-class TeachConfig:
-    """A teacher that is trained on hindsight, from a run's own rollouts: `serl teach` (serl.train.teach.lessons)."""
-
-    # The hindsight of its lessons: exec | exec+verdict | exec+sibling | exec+clauses, one or several; empty: the frame
-    # alone, which makes the control that learns the same actions without hindsight.
-    levels: tuple[str, ...] = ("exec+verdict",)
-    empty_share: float = 0.5  # share of the solutions that are also shown behind the empty frame, to stay as they are
-    imitation: float = 1.0  # weight of the lessons that have an action as target
-    contrast: float = 1.0  # weight of those that tell a wrong action's tokens apart, without which no gap finds them
-    held_out: float = 0.2  # share of the questions that choose the epoch to keep, and are not learned from
-    epochs: float = 4.0
-    lr: float = 3e-4  # peak, AdamW; warm-up, schedule, weight decay and clipping are those of sft
-    questions: int = 4  # questions of an optimizer step
 
 
 @dataclass(frozen=True)

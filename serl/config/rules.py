@@ -6,15 +6,14 @@ from operator import attrgetter
 from urllib.parse import urlsplit
 
 from serl.agent.dialects import CLOSE_THINKING, OPEN_THINKING
-from serl.config.hindsight import CLAUSES
 from serl.config.options import (
     AgentConfig,
     Config,
+    EngineConfig,
     GroundingOptions,
     HindsightConfig,
     ModelConfig,
     RolloutConfig,
-    TeachConfig,
     TrainConfig,
     VLLMConfig,
 )
@@ -27,9 +26,6 @@ DISTILLED = ("distillation", "sdpo")
 # What these make no use of, since it shapes advantages, their weights or their ratios.
 NOT_DISTILLED = ("hindsight.source", "hindsight.gap", "hindsight.map", "hindsight.normalize", "hindsight.sign_scope",
                  "train.refill", "train.kl_beta", "train.tis", "train.dual_clip", "train.clip_low", "train.clip_high")
-
-# What a teacher may be trained on: levels that show nothing of gold, and the frame alone.
-TAUGHT = ("empty", "exec", "exec+verdict", "exec+sibling", CLAUSES)
 
 _PREFILL = re.compile(rf"({OPEN_THINKING}([^<]*{CLOSE_THINKING})?\s*)?")
 # What is said to a model that names links, and of no use without one.
@@ -113,6 +109,33 @@ def check_overlap(config: Config) -> None:
                          f"{config.rollout.engine} has one set of weights, which the update needs to be in step with")
 
 
+def check_partition(config: Config) -> None:
+    """What DeepSpeed shares among processes, and what does not go with weights or gradients in parts."""
+    engine = config.engine
+    if engine.kind == "torch":
+        for name in ("zero", "offload"):
+            if getattr(engine, name) != getattr(EngineConfig(), name):
+                raise InputError(f"config: engine.{name} {getattr(engine, name)} needs engine.kind deepspeed")
+        return
+    if engine.zero == 0:
+        raise InputError("config: engine.kind deepspeed needs engine.zero 1, 2 or 3; processes that share nothing are "
+                         "engine.kind torch")
+    if engine.offload == "parameters" and engine.zero != 3:
+        raise InputError(f"config: engine.offload parameters needs engine.zero 3; with {engine.zero} every process "
+                         "computes with all weights")
+    if not config.train.grad_clip > 0:
+        raise InputError("config: train.grad_clip must be above 0 with engine.kind deepspeed, which takes 0 for no "
+                         "clipping")
+    if engine.zero == 3 and config.rollout.overlap:
+        raise InputError("config: rollout.overlap 1 samples from a copy of the policy beside the update, and "
+                         "engine.zero 3 leaves no process a whole one; set one of them lower")
+    asked_within = (config.hindsight.source == "teacher_gap" and config.hindsight.teacher.mode == "live"
+                    and config.train.loss not in DISTILLED and config.model.shared_prefix)
+    if engine.zero >= 2 and asked_within and not config.train.score_first:
+        raise InputError(f"config: engine.zero {engine.zero} with hindsight.teacher.mode live needs train.score_first "
+                         "true, so that processes make the same passes in an update, whatever hindsight each has")
+
+
 def check_distillation(config: Config) -> None:
     """The losses that imitate the teacher, without what belongs to advantages."""
     train, default = config.train, Config()
@@ -144,20 +167,6 @@ def check_teacher(hindsight: HindsightConfig) -> None:
         if str(attrgetter(name)(hindsight) or "null") != usual:
             raise InputError(f"config: hindsight.{name} plays no part in hindsight.source {hindsight.source}, which "
                              f"asks no teacher; leave it {usual}")
-
-
-def check_teach(teach: TeachConfig) -> None:
-    """A teacher learns from what the student may be trained on: never from gold."""
-    if not teach.levels or len(set(teach.levels)) < len(teach.levels):
-        raise InputError(f"config: teach.levels is {list(teach.levels)}; name each level once, at least one")
-    for level in teach.levels:
-        if level not in TAUGHT:
-            raise InputError(f"config: teach.levels has {level!r}; a teacher learns from levels that show nothing of "
-                             f"gold: {', '.join(TAUGHT)}")
-    if not teach.imitation + teach.contrast > 0:
-        raise InputError("config: teach.imitation and teach.contrast are both 0, which leaves nothing to learn")
-    if not teach.epochs > 0:
-        raise InputError(f"config: teach.epochs is {teach.epochs}; it must be above 0")
 
 
 def check_engine(rollout: RolloutConfig) -> None:

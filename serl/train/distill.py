@@ -11,6 +11,7 @@ once more in the backward pass.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from torch.utils.checkpoint import checkpoint
@@ -18,11 +19,13 @@ from torch.utils.checkpoint import checkpoint
 from serl.config import Config
 from serl.hindsight.context import Encode
 from serl.hindsight.masks import scope_mask
+from serl.partition import inside
 from serl.train.engine import TorchEngine
 from serl.train.losses.imitation import at, imitation_loss
 from serl.train.samples import Sample, teacher_branches
 from serl.train.scoring import Tail, by_micro_batches, micro_batches
 from serl.train.states import states
+from serl.train.tail import IDLE
 from serl.train.update import denominator
 
 CHUNK = 256  # tokens: matrix products are efficient from here on
@@ -55,8 +58,10 @@ def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Enc
     engine.model.eval()  # as the teacher: without dropout
     engine.zero_grad()
     value = divergence = 0.0
-    for batch in micro_batches([pupil.tail for pupil in pupils.values()], options.micro_tokens,
-                               config.model.shared_prefix):
+    batches = list(micro_batches([pupil.tail for pupil in pupils.values()], options.micro_tokens,
+                                 config.model.shared_prefix))
+    batches += [[]] * (engine.rounds(len(batches)) - len(batches))
+    for batch in batches:
         chosen = [places[i] for i in batch]
         loss, apart, scored = micro_distill(engine.model, teacher, [pupils[place] for place in chosen], config, total)
         engine.backward(loss)
@@ -92,40 +97,55 @@ def pupils_of(samples: Sequence[Sample], encode: Encode, config: Config
 
 def micro_distill(student, teacher, pupils: Sequence[Pupil], config: Config, total: float
                   ) -> tuple[torch.Tensor, torch.Tensor, list[Sample]]:
-    """Loss of a micro-batch with the batch's denominator, the sum of its divergences, its samples with log-probs."""
+    """Loss of a micro-batch with the batch's denominator, the sum of its divergences, its samples with log-probs.
+
+    Without pupils, for a rank that has none left, it is 0, and so is its gradient.
+    """
     teacher_ND = _teacher_states(teacher, pupils, config)
-    student_ND = torch.cat(states(student, [pupil.tail for pupil in pupils], config.model.shared_prefix))
-    target_N = torch.cat([torch.tensor(pupil.sample.trajectory.token_ids)[pupil.mask] for pupil in pupils])
-    target_N = target_N.to(student_ND.device)
+    tails = [pupil.tail for pupil in pupils] or [replace(IDLE, scored=[False])]
+    student_ND = torch.cat(states(student, tails, config.model.shared_prefix))
+    target_N = torch.tensor([pupil.sample.trajectory.token_ids[place] for pupil in pupils
+                             for place in pupil.mask.nonzero().flatten().tolist()],
+                            dtype=torch.long, device=student_ND.device)
+    heads = [model.get_output_embeddings() for model in (student, teacher)]
 
     def part(student_CD: torch.Tensor, teacher_CD: torch.Tensor, target_C: torch.Tensor):
-        student_CV = _logits(student, student_CD, config.rollout.temperature)
+        student_CV = _logits(heads[0], student_CD, config.rollout.temperature)
         with torch.no_grad():
-            teacher_CV = _logits(teacher, teacher_CD, config.rollout.temperature)
+            teacher_CV = _logits(heads[1], teacher_CD, config.rollout.temperature)
         mask_C = torch.ones_like(target_C, dtype=torch.bool)
         loss, divergence = imitation_loss(config.train, student_CV, teacher_CV, target_C, mask_C, total)
         own = [at(logits_CV.detach(), target_C[:, None])[:, 0] for logits_CV in (student_CV, teacher_CV)]
         return loss, divergence, *own
 
-    parts = [checkpoint(part, *tensors, use_reentrant=False)
-             for tensors in zip(*(tensor.split(CHUNK) for tensor in (student_ND, teacher_ND, target_N)))]
-    loss, divergence, student_N, teacher_N = zip(*parts)
+    def imitate(student_ND: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        parts = [checkpoint(part, *tensors, use_reentrant=False)
+                 for tensors in zip(*(tensor.split(CHUNK) for tensor in (student_ND, teacher_ND, target_N)))]
+        loss, divergence, student_N, teacher_N = zip(*parts)
+        return torch.stack(loss).sum(), torch.stack(divergence).sum(), torch.cat(student_N), torch.cat(teacher_N)
+
+    work = imitate
+    for head in dict.fromkeys(heads):  # within calls of both, whose weights are there then, also in the backward pass
+        work = partial(inside, head, work)
+    loss, divergence, student_N, teacher_N = work(student_ND)
     sizes = [int(pupil.mask.sum()) for pupil in pupils]
     scored = [_scored(pupil, *logps) for pupil, *logps in
-              zip(pupils, torch.cat(student_N).cpu().split(sizes), torch.cat(teacher_N).cpu().split(sizes))]
-    return torch.stack(loss).sum(), torch.stack(divergence).sum(), scored
+              zip(pupils, student_N.cpu().split(sizes), teacher_N.cpu().split(sizes))]
+    return loss, divergence, scored
 
 
 def _teacher_states(teacher, pupils: Sequence[Pupil], config: Config) -> torch.Tensor:
     """The teacher's hidden states [N, D] of the tokens in m, in eval mode."""
     views = [replace(tail, scored=pupil.mask[slice(*span)].tolist()) for pupil in pupils for span, tail in pupil.views]
     share = config.model.shared_prefix
-    return torch.cat(by_micro_batches(teacher, views, config.train.micro_tokens, share,
-                                      lambda batch: states(teacher, batch, share)))
+    found = by_micro_batches(teacher, views, config.train.micro_tokens, share,
+                             lambda batch: states(teacher, batch, share))
+    width = teacher.get_output_embeddings().in_features
+    return torch.cat(found) if found else torch.empty(0, width, dtype=teacher.dtype, device=teacher.device)
 
 
-def _logits(model, hidden_CD: torch.Tensor, temperature: float) -> torch.Tensor:
-    logits_CV = model.get_output_embeddings()(hidden_CD)
+def _logits(head: torch.nn.Linear, hidden_CD: torch.Tensor, temperature: float) -> torch.Tensor:
+    logits_CV = torch.nn.functional.linear(hidden_CD, head.weight, head.bias)
     return logits_CV.to(torch.promote_types(logits_CV.dtype, torch.float32)) / temperature
 
 

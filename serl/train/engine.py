@@ -5,10 +5,12 @@ It knows nothing of RL: it takes losses that already carry their denominator, ad
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
+from serl.errors import InputError
 from serl.parallel import ALONE, Ranks
 from serl.train.gradients import sum_gradients
 from serl.train.masters import Masters
@@ -38,24 +40,39 @@ def cosine_with_warmup(steps: int, warmup: float, floor: float = 0.05) -> Callab
     return factor
 
 
+def adamw(parameters: Iterable[torch.nn.Parameter], lr: float, weight_decay: float) -> torch.optim.AdamW:
+    """AdamW that decays matrices only."""
+    groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
+    for parameter in parameters:
+        groups[parameter.dim() >= 2].append(parameter)
+    return torch.optim.AdamW([{"params": groups[True], "weight_decay": weight_decay},
+                              {"params": groups[False], "weight_decay": 0.0}], lr=lr, betas=(0.9, 0.95))
+
+
 class TorchEngine:
     """Optimizer and schedule around `model`, whose 16-bit weights have float32 masters."""
+
+    apart: tuple[str, ...] = ()  # what of a run's state is another one on each rank
 
     def __init__(self, model: torch.nn.Module, lr: float, weight_decay: float, grad_clip: float,
                  schedule: Callable[[int], float], ranks: Ranks = ALONE) -> None:
         self.model, self.ranks = model, ranks
         self.grad_clip = grad_clip
         self.masters = Masters(model)
-        decayed = [p for p in self.masters.parameters if p.dim() >= 2]
-        plain = [p for p in self.masters.parameters if p.dim() < 2]
-        self.optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": weight_decay},
-                                            {"params": plain, "weight_decay": 0.0}],
-                                           lr=lr, betas=(0.9, 0.95))
+        self.optimizer = adamw(self.masters.parameters, lr, weight_decay)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, schedule)
 
     def over_ranks(self, value: float) -> float:
         """The sum of a number that each rank has of its part of the batch."""
         return self.ranks.sum(value)
+
+    def rounds(self, count: int) -> int:
+        """How many backward passes this rank owes a step for `count` of its own; their gradient may be 0."""
+        return count
+
+    def whole(self) -> AbstractContextManager[None]:
+        """Within it the model has all its weights, and may be called by one rank without the others."""
+        return nullcontext()
 
     def zero_grad(self) -> None:
         self.optimizer.zero_grad(set_to_none=True)
@@ -88,6 +105,9 @@ class TorchEngine:
                 "masters": self.masters.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
+        if "zero" in state:
+            raise InputError(f"the checkpoint to resume from was written with engine.kind deepspeed and engine.zero "
+                             f"{state['zero']}; resume with these")
         self.optimizer.load_state_dict(state["optimizer"])
         self.scheduler.load_state_dict(state["scheduler"])
         self.masters.load_state_dict(state.get("masters", {}))  # older checkpoints are of float32 weights

@@ -15,6 +15,7 @@ from serl.evaluate.summary import read_summaries
 from serl.parallel import Ranks, open_ranks
 from serl.tracking import RunFolder, Tracker, tracking
 from serl.train import checkpoint
+from serl.train.engines import sampling
 from serl.train.trainer import Trainer
 from serl.view.picture import write_picture
 from serl.view.report import write_report
@@ -52,14 +53,15 @@ def _train_run(config: Config, folder: Path, ranks: Ranks) -> list[dict[str, Any
         with tracking(config, folder) if ranks.leads else nullcontext(Tracker("disabled")) as tracker:
             trainer = Trainer(bench, run, tracker)
             if newest is not None:
-                trainer.restore(checkpoint.load_state(newest))
+                trainer.restore(checkpoint.load_state(newest, ranks))
             if ranks.leads:
                 run.truncate_metrics(trainer.next_step)
                 if trainer.next_step < config.train.steps:  # an earlier, shorter run's result is not this one's
                     shutil.rmtree(folder / "eval" / "rl", ignore_errors=True)
             trainer.train()
             if not _evaluated(bench, folder, "rl"):
-                evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
+                with sampling(trainer.engine, config):
+                    evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
             summaries = ranks.first(lambda: read_summaries(folder))
             tracker.log(config.train.steps, _final_metrics(summaries))
     if ranks.leads:

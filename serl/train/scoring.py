@@ -11,9 +11,10 @@ from functools import cache
 import torch
 
 from serl.model import eval_mode
+from serl.partition import rounds
 from serl.ragged import batches, pad
 from serl.train.sharing import shared_logprobs
-from serl.train.tail import Tail
+from serl.train.tail import IDLE, Tail
 
 __all__ = ["Tail", "by_micro_batches", "logprobs", "logprobs_with_branches", "micro_batches", "score"]
 
@@ -116,10 +117,14 @@ def score(model, tails: Sequence[Tail], micro_tokens: int, temperature: float, s
 @torch.no_grad()
 def by_micro_batches(model, tails: Sequence[Tail], micro_tokens: int, share: bool,
                      work: Callable[[list[Tail]], Sequence[torch.Tensor]]) -> list[torch.Tensor]:
-    """What `work` makes of each tail, a micro-batch at a time, with the model in eval mode and without gradient."""
+    """What `work` makes of each tail, a micro-batch at a time, with the model in eval mode and without gradient.
+
+    Through a partitioned model each rank makes as many passes as the one with the most micro-batches.
+    """
     out: list[torch.Tensor | None] = [None] * len(tails)
     with eval_mode(model):
-        for batch in micro_batches(tails, micro_tokens, share):
-            for index, found in zip(batch, work([tails[i] for i in batch])):
+        chosen = list(micro_batches(tails, micro_tokens, share))
+        for batch in chosen + [[]] * (rounds(model, len(chosen)) - len(chosen)):
+            for index, found in zip(batch, work([tails[i] for i in batch] or [IDLE])):
                 out[index] = found
     return out

@@ -10,6 +10,8 @@ the right, where causal attention never looks). The rule, from token counts alon
 behind it, R tokens in all, is shared if that saves `LEAST` tokens and `SHARE` of all tokens to encode:
 
     (n − 1) P  ≥  max(LEAST, SHARE · (n P + R))
+
+Where ranks make passes together (`serl.partition`), every prompt is shared: a batch is two passes, whatever it holds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +22,7 @@ import torch
 
 from serl.backbone import Backbone, Lookup
 from serl.fused_head import token_entropies, token_logprobs
-from serl.ragged import buckets, pad
+from serl.ragged import pad
 from serl.shared_prefix import Prompts
 from serl.shared_rows import Rows
 from serl.token_tree import pack
@@ -72,8 +74,11 @@ def _encode(model, tails: Sequence[Tail], branches: Branches) -> dict[Any, torch
     groups: dict[tuple[int, ...], list[int]] = {}
     for i, tail in enumerate(tails):
         groups.setdefault(tail.prompt, []).append(i)
-    kept = {prompt: members for prompt, members in groups.items() if is_worthwhile(
-        len(prompt), [len(tail.own) for i in members for tail in (tails[i], *branches[i])])}
+    if backbone.together:
+        kept = groups
+    else:
+        kept = {prompt: members for prompt, members in groups.items() if is_worthwhile(
+            len(prompt), [len(tail.own) for i in members for tail in (tails[i], *branches[i])])}
     whole = [i for prompt, members in groups.items() if prompt not in kept for i in members]
     states = _encode_whole(backbone, embed, {i: tails[i] for i in whole})
     if kept:
@@ -87,7 +92,7 @@ def _encode(model, tails: Sequence[Tail], branches: Branches) -> dict[Any, torch
 
 def _encode_whole(backbone: Backbone, embed: Lookup, tails: Mapping[int, Tail]) -> dict[Any, torch.Tensor]:
     states, keys = {}, list(tails)
-    for bucket in buckets([len(tail.ids) for tail in tails.values()]):
+    for bucket in backbone.passes([len(tail.ids) for tail in tails.values()]):
         rows = [tails[keys[place]] for place in bucket]
         ids_BL = pad([tail.ids for tail in rows], 0, torch.long, backbone.device)
         hidden_BLD = backbone.decoder(inputs_embeds=embed(ids_BL), use_cache=False).last_hidden_state
@@ -105,7 +110,7 @@ def _encode_shared(backbone: Backbone, embed: Lookup, groups: Mapping[tuple[int,
     prompts = Prompts(backbone, list(groups), embed)
     packed = [(owner, tree, [members[place] for place in chosen]) for owner, members in enumerate(groups.values())
               for tree, chosen in pack([tails[i].own for i in members], prompts.lengths[owner], width)]
-    for bucket in buckets([len(tree) for _, tree, _ in packed]):
+    for bucket in backbone.passes([len(tree) for _, tree, _ in packed]):
         rows = [packed[place] for place in sorted(bucket)]  # those of a prompt stay in a run
         added = [((i, j), branch, row) for row, (*_, members) in enumerate(rows)
                  for i in members for j, branch in enumerate(branches[i])]

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 import torch
 
+from serl.backbone import Backbone
 from serl.errors import InputError
 from serl.model import eval_mode
-from serl.ragged import buckets, pad
+from serl.ragged import pad
 from serl.train.scoring import Tail
 from serl.train.sharing import shared_states
 
@@ -36,7 +37,7 @@ def check(model) -> None:
 def check_pair(student, teacher) -> None:
     """Raise InputError if a teacher of its own cannot be compared with the student, distribution by distribution."""
     check(teacher)
-    sizes = [len(model.get_output_embeddings().weight) for model in (student, teacher)]
+    sizes = [model.get_output_embeddings().out_features for model in (student, teacher)]
     if sizes[0] != sizes[1]:
         raise InputError(f"hindsight.teacher.path: its distribution is over {sizes[1]} tokens and the student's over "
                          f"{sizes[0]}; train.loss distillation and sdpo need the same")
@@ -44,7 +45,7 @@ def check_pair(student, teacher) -> None:
 
 def _plain(model, tails: Sequence[Tail]) -> list[torch.Tensor]:
     out: list[torch.Tensor | None] = [None] * len(tails)
-    for bucket in buckets([len(tail.ids) for tail in tails]):
+    for bucket in Backbone(model).passes([len(tail.ids) for tail in tails]):
         ids_BL = pad([tails[i].ids for i in bucket], 0, torch.long, model.device)
         real_BL = pad([[1] * len(tails[i].ids) for i in bucket], 0, torch.long, model.device)
         hidden_BLD = model.base_model(input_ids=ids_BL, attention_mask=real_BL, use_cache=False).last_hidden_state

@@ -45,6 +45,10 @@ class Tail:
         return np.array(self.targets, dtype=np.int64) - 1 - self.shared
 
 
+# What a rank encodes when others need it for a pass and it has nothing to score; its log-prob is for nobody.
+IDLE = Tail([0, 0, 0], first=2, shared=1)
+
+
 def spread(tails: Sequence[Tail], values_N: torch.Tensor) -> list[torch.Tensor]:
     """The values of all scored tokens, as [len(ids) − first] of each tail: NaN where nobody asks."""
     sizes = [len(tail.ids) - tail.first for tail in tails]

@@ -39,7 +39,8 @@ from serl.train.credit.evidence import add_evidence
 from serl.train.credit.watch import Watch
 from serl.train.diagnose import contexts_of, diagnose
 from serl.train.distill import distill
-from serl.train.engine import TorchEngine, constant_with_warmup, linear_decay
+from serl.train.engine import constant_with_warmup, linear_decay
+from serl.train.engines import make_engine, sampling
 from serl.train.groups import Group, fill
 from serl.train.parts import add_parts, tells_parts
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
@@ -76,8 +77,8 @@ class Trainer:
         self.ahead = Ahead(bench.model) if self.config.rollout.overlap else None
         schedule = (constant_with_warmup(options.warmup_steps) if options.lr_decay_steps is None
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
-        self.engine = TorchEngine(bench.model, options.lr, options.weight_decay, options.grad_clip, schedule,
-                                  self.ranks)
+        beside = [copy.model for copy in (self.teacher, self.reference) if copy is not None]
+        self.engine = make_engine(self.config, bench.model, schedule, beside, self.ranks)
         self.watch = Watch(self.config, bench.encode, bench.env.token_bytes.of, warns=self.ranks.leads)
         self.distilled = options.loss in DISTILLED
         if self.distilled:
@@ -213,9 +214,10 @@ class Trainer:
                 for place, question in zip(range(len(questions)) if places is None else places, questions, strict=True)
                 for number in range(self.config.rollout.group_size)]
         options = self.config.rollout
-        return rollout(self.bench.env, self.bench.generator(options.batch_size, model), self.bench.sandbox, jobs,
-                       options.temperature, at_once=options.batch_size, deadline_s=options.deadline_s,
-                       patience_s=options.patience_s)
+        with sampling(self.engine, self.config):
+            return rollout(self.bench.env, self.bench.generator(options.batch_size, model), self.bench.sandbox, jobs,
+                           options.temperature, at_once=options.batch_size, deadline_s=options.deadline_s,
+                           patience_s=options.patience_s)
 
     def judge(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
         """Rewards and advantages, group by group."""
@@ -258,8 +260,8 @@ class Trainer:
                  "engine": self.engine.state_dict(), "teacher": self.teacher.state_dict(),
                  "reference": self.reference.state_dict() if self.reference is not None else None,
                  "ahead": self.ahead.state_dict() if self.ahead is not None else None}
-        return self.ranks.first(lambda: checkpoint.save(
-            self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state, self.config.train.keep))
+        return checkpoint.save(self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state,
+                               self.config.train.keep, self.ranks, self.engine.apart)
 
     def restore(self, state: dict) -> None:
         """Continue from a checkpoint's state; the model's weights were loaded from the same folder."""
@@ -284,7 +286,8 @@ class Trainer:
         With `eval.probe_n` samples a question also `eval/seen_mean@n` and so on.
         """
         n = self.config.eval.probe_n
-        summary = evaluate_stage(self.bench, "probe", None, n, self.config.eval.probe)
+        with sampling(self.engine, self.config):
+            summary = evaluate_stage(self.bench, "probe", None, n, self.config.eval.probe)
         return {f"eval/{split}" + (f"_{name}" if name != "greedy" else ""): estimate["value"]
                 for split, metrics in summary["splits"].items() if split != "all" for name, estimate in metrics.items()}
 

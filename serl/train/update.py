@@ -8,7 +8,8 @@ from serl.config import Config
 from serl.train.engine import TorchEngine
 from serl.train.losses import k3_loss, policy_loss, row_share, sampler_correction
 from serl.train.samples import Sample, weigh
-from serl.train.scoring import logprobs_with_branches, micro_batches
+from serl.train.scoring import logprobs, logprobs_with_branches, micro_batches
+from serl.train.tail import IDLE
 
 # Sums that losses return → metrics, as means over the loss tokens that were encoded. Those that a setting does not
 # have are left out; the others are there for an empty batch too.
@@ -34,7 +35,8 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
     A trajectory with A = 0 has no gradient of the surrogate, so it is only encoded when there is a KL term.
     It counts in Z all the same. A batch without any gradient leaves weights and optimizer as they are. With several
     ranks, Z, the metrics and whether there is a gradient are those of all parts of the batch: every rank takes the same
-    steps, and returns the same metrics beside the samples of its part.
+    steps, after as many forward and backward passes as the engine wants, and returns the same metrics beside the
+    samples of its part.
 
     Samples whose old log-probs are not known yet get them from this forward: before the update, the current
     policy is the old one. They come back with these log-probs and their ω, for the next pass over the batch.
@@ -47,8 +49,10 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
     engine.zero_grad()
     sums: dict[str, float] = {}
     tokens = 0
-    tails = [samples[index].tail for index in active]
-    for batch in micro_batches(tails, options.micro_tokens, config.model.shared_prefix):
+    tails, share = [samples[index].tail for index in active], config.model.shared_prefix
+    batches = list(micro_batches(tails, options.micro_tokens, share))
+    idle = engine.rounds(len(batches)) - len(batches)
+    for batch in batches:
         chosen = [active[i] for i in batch]
         loss, metrics, scored = micro_loss(engine.model, [samples[index] for index in chosen], lam, config, total)
         engine.backward(loss)
@@ -57,6 +61,8 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
             tokens += sample.trajectory.loss_tokens
         for name, value in {"loss": loss.detach(), **metrics}.items():
             sums[name] = sums.get(name, 0.0) + float(value)
+    for _ in range(idle):
+        engine.backward(0.0 * sum(logprobs(engine.model, [IDLE], 1.0, share)).sum())
     grad_norm = engine.step() if engine.over_ranks(len(active)) else 0.0
     return {**batch_means(engine, sums, tokens), "grad_norm": grad_norm, "lr": engine.lr}, samples
 

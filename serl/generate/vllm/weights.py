@@ -7,13 +7,14 @@ from pathlib import Path
 import torch
 
 from serl.generate.vllm.fingerprint import of_weight
+from serl.partition import gathered
 
 
 def checkpoint_weights(model, dtype: torch.dtype) -> Iterator[tuple[str, torch.Tensor]]:
     """Every weight of `model` in `dtype`, without gradient, one at a time.
 
     Adapters are added to the weights of their layer. A head that is tied to the embedding is the embedding: it does
-    not come a second time.
+    not come a second time. A partitioned weight is whole on every rank while it is the turn; each must ask for it.
     """
     from peft.tuners.tuners_utils import BaseTunerLayer
 
@@ -22,12 +23,14 @@ def checkpoint_weights(model, dtype: torch.dtype) -> Iterator[tuple[str, torch.T
         for name, weight in model.named_parameters():
             layer = adapted.get(_layer_of(name, adapted))
             if layer is None:
-                yield name, weight.detach().to(dtype)
+                with gathered(weight):
+                    yield name, weight.detach().to(dtype)
             elif ".base_layer." in name:
-                merged = weight.detach()
-                if name.endswith(".weight"):
-                    merged = merged + layer.get_delta_weight("default").to(merged.dtype)
-                yield name.replace(".base_layer.", "."), merged.to(dtype)
+                with gathered(*layer.parameters()):
+                    merged = weight.detach()
+                    if name.endswith(".weight"):
+                        merged = merged + layer.get_delta_weight("default").to(merged.dtype)
+                    yield name.replace(".base_layer.", "."), merged.to(dtype)
 
 
 def write_weights(folder: Path, model, dtype: torch.dtype, version: str) -> tuple[Path, dict[str, list[float]]]:

@@ -13,6 +13,8 @@ from contextlib import contextmanager
 
 import torch
 
+from serl.partition import own_part
+
 
 def own_bytes(teacher: torch.nn.Module, student: torch.nn.Module) -> int:
     """Bytes of the teacher's parameters and buffers that are not the student's too: 0 for a live teacher."""
@@ -36,5 +38,5 @@ def peak_memory(model: torch.nn.Module, metrics: dict[str, float], name: str) ->
 
 
 def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
-    yield from model.parameters()
+    yield from map(own_part, model.parameters())
     yield from model.buffers()
