@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from serl import __version__
 from serl.commands import credit, data, evaluate, export, score, sft, sql, sweep, teach, train, view
-from serl.errors import InputError, WorkFailed
+from serl.errors import InputError, Stopped, WorkFailed
+from serl.io import FULL
 from serl.launch import leave_word
 from serl.parallel import ranks_of
 
@@ -25,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 done, 1 the work failed or found failures, 2 wrong usage or input."""
+    """Exit code: 0 done, 1 the work failed or found failures, 2 wrong usage or input, 128 + n stopped by signal n."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # we fork workers; the warning is only noise
     argv = sys.argv[1:] if argv is None else list(argv)
     args, rest = parser().parse_known_args(argv)
@@ -37,20 +38,27 @@ def main(argv: Sequence[str] | None = None) -> int:
             raise InputError(f"serl {args.command} runs in one process; start it without a launcher")
         return args.run(args)
     except InputError as error:
-        return _fail(error, 2)
+        return _fail(f"serl: {error}", 2)
     except WorkFailed as error:
-        return _fail(error, 1)
+        return _fail(f"serl: {error}", 1)
+    except Stopped as stop:
+        return _fail(f"\nserl: {stop}", stop.code)
     except KeyboardInterrupt:
         print("serl: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output has gone, as `| head` does
         sys.stderr.close()
         return 1
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        return _fail(f"serl: {error.filename}: cannot be written ({error.strerror}); make room", 1)
 
 
-def _fail(error: Exception, code: int) -> int:
-    if not leave_word(f"serl: {error}"):
-        print(f"serl: {error}", file=sys.stderr)
+def _fail(word: str, code: int) -> int:
+    """Say why the work has ended; of several ranks the launcher says it."""
+    if not leave_word(word):
+        print(word, file=sys.stderr)
     return code
 
 

@@ -1,20 +1,25 @@
 """Reading and writing of the project's files.
 
-Writers replace a file whole or leave it as it was: a killed run never leaves half a file behind.
+Writers replace a file whole or leave it as it was: neither a killed run nor a full disk leaves half a file behind.
+What they raise names the file.
 Readers turn every way in which a file can be wrong into an InputError that names the file and the line.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from serl.errors import InputError
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # the disk, a user's share of it, the largest file allowed
 
 
 def atomic_write_bytes(path: Path | str, data: bytes) -> None:
@@ -30,10 +35,29 @@ def atomic_write_bytes(path: Path | str, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        part.write_bytes(data)
+        with names_file(path), open(part, "wb", buffering=0) as file:
+            write_all(file, data)
+            os.fsync(file.fileno())  # before the name: after a power failure it would be an empty file's
         os.replace(part, path)
     finally:
         part.unlink(missing_ok=True)
+
+
+def write_all(file: io.RawIOBase, data: bytes) -> None:
+    """Write to an unbuffered file, which takes less than it is given where the disk is getting full."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view):]
+
+
+@contextmanager
+def names_file(path: Path) -> Iterator[None]:
+    """An OSError in it is about this file; one of a write does not say of which."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = str(path)
+        raise
 
 
 def check_writable(path: Path | str) -> None:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from serl.errors import InputError
@@ -64,8 +65,10 @@ def leave_word(text: str) -> bool:
     if path is None:
         return False
     said = {"message": {"message": text, "extraInfo": {"timestamp": int(time.time())}}}
-    Path(path).write_text(json.dumps(said), encoding="utf-8")
-    return True
+    with suppress(OSError):  # a full disk may be what there is to say
+        Path(path).write_text(json.dumps(said), encoding="utf-8")
+        return True
+    return False
 
 
 def _start_here(count: int, command: Sequence[str]) -> int:
@@ -84,8 +87,17 @@ def _start_here(count: int, command: Sequence[str]) -> int:
         except ChildFailedError as error:
             return _tell(error.failures)
         except SignalException as stop:
+            _tell_word(Path(folder))
             return 128 + stop.sigval
     return 0
+
+
+def _tell_word(folder: Path) -> None:
+    """Say what ranks said that were told to leave: that of the first one that had time to."""
+    for file in sorted(folder.rglob("error.json")):
+        with suppress(OSError, ValueError, KeyError, TypeError):  # one that was ended in the middle of it
+            print(json.loads(file.read_text(encoding="utf-8"))["message"]["message"], file=sys.stderr)
+            return
 
 
 def _patience() -> int:

@@ -3,6 +3,7 @@
 Both training and evaluation take their questions from here, so they see the same prompts.
 """
 
+import hashlib
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,6 +50,13 @@ class Split:
 
     def __len__(self) -> int:
         return len(self.examples)
+
+    @property
+    def fingerprint(self) -> str:
+        """Which questions these are, and in which order: random choices go by their number and places."""
+        asked = "\0".join(f"{position}\0{example.question_id}\0{example.question}"
+                          for position, example in zip(self.positions, self.examples))
+        return f"{len(self)} questions {hashlib.sha256(asked.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 class Preparer:

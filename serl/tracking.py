@@ -7,6 +7,7 @@ The folder is the record: everything the viewer and the notebooks show comes fro
     RUN/metrics.jsonl                        one line a step
     RUN/trajectories/step_000012.jsonl       the trajectories of step 12
     RUN/hindsight/step_000012.jsonl          what the teacher read in step 12 (`hindsight.dump`)
+    RUN/guards/step_000012.jsonl             the batch of step 12, if it was not learned from (`train.guards`), and why
 """
 
 from __future__ import annotations
@@ -14,15 +15,11 @@ from __future__ import annotations
 import json
 import netrc
 import os
-import platform
-import shutil
-import subprocess
 import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -31,14 +28,9 @@ from urllib.parse import urlparse
 import yaml
 
 from serl.config import Config, to_dict
+from serl.environment import describe_environment
 from serl.errors import InputError
-from serl.io import atomic_write_text, write_jsonl
-
-PACKAGES = (
-    *("serl", "torch", "transformers", "peft", "tokenizers", "sentence-transformers", "faiss-cpu", "faiss-gpu"),
-    *("sqlglot", "numpy", "deepspeed", "vllm", "wandb"),
-)
-
+from serl.io import atomic_write_text, names_file, write_all, write_jsonl
 
 WANDB_MODES = ("auto", "online", "offline", "disabled")
 WANDB_INIT_TIMEOUT_S = 30.0
@@ -66,17 +58,39 @@ class RunFolder:
         atomic_write_text(self.path / "environment.json", json.dumps(environment, indent=2) + "\n")
 
     def append_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Add one line for `step`; when this returns the line is on disk, whatever happens to the process."""
+        """Add one line for `step`; when this returns the line is on disk, whatever happens to the process.
+
+        Where the disk is full nothing of it stays, and the OSError names the file.
+        """
         line = json.dumps({"step": step, **metrics}, ensure_ascii=False) + "\n"
-        with open(self._metrics, "ab") as file:
-            file.write(line.encode("utf-8"))
-            file.flush()
-            os.fsync(file.fileno())
+        with open(self._metrics, "ab", buffering=0) as file, names_file(self._metrics):
+            before = os.fstat(file.fileno()).st_size
+            try:
+                write_all(file, line.encode("utf-8"))
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(before)
+                raise
 
     def truncate_metrics(self, step: int) -> None:
         """For a run that resumes at `step`: drop later lines, and a last line that a kill cut off."""
         if self._metrics.exists():
             write_jsonl(self._metrics, [row for row in read_metrics(self.path) if row["step"] < step])
+
+    def rewind(self, written: int, taken: int) -> None:
+        """For a run that resumes: drop what it wrote of steps that it takes again, and what a kill left half-written.
+
+        Of the first `taken` steps the files stay, of the first `written` the metrics, which may be waiting for a probe.
+        """
+        self.truncate_metrics(written)
+        for file_of in (trajectory_file, hindsight_file, guard_file):
+            first = file_of(self.path, taken)
+            for path in first.parent.glob("step_*.jsonl"):
+                if path.name >= first.name:
+                    path.unlink()
+        for pattern in (".*.part", "*/.*.part", "eval/*/.*.part"):
+            for path in self.path.glob(pattern):
+                path.unlink()
 
     def write_trajectories(self, step: int, rows: Iterable[Mapping[str, Any]]) -> Path:
         """Write the trajectories of `step`, replacing earlier ones of that step, and return the file."""
@@ -87,6 +101,12 @@ class RunFolder:
     def write_hindsight(self, step: int, rows: Iterable[Mapping[str, Any]]) -> Path:
         """Write the teacher inputs of `step`, replacing earlier ones of that step, and return the file."""
         path = hindsight_file(self.path, step)
+        write_jsonl(path, rows)
+        return path
+
+    def write_guarded(self, step: int, rows: Iterable[Mapping[str, Any]]) -> Path:
+        """Write the trajectories of a batch that was not learned from, replacing earlier ones of that step."""
+        path = guard_file(self.path, step)
         write_jsonl(path, rows)
         return path
 
@@ -220,6 +240,11 @@ def hindsight_file(run_dir: Path, step: int) -> Path:
     return run_dir / "hindsight" / f"step_{step:06d}.jsonl"
 
 
+def guard_file(run_dir: Path, step: int) -> Path:
+    """Where the batch of `step` is kept, if a guard kept it from being learned from."""
+    return run_dir / "guards" / f"step_{step:06d}.jsonl"
+
+
 def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
     """The metrics of a run, [] before its first step.
 
@@ -234,57 +259,8 @@ def read_metrics(run_dir: Path) -> list[dict[str, Any]]:
     return [_parsed(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def describe_environment(argv: Sequence[str]) -> dict[str, Any]:
-    """Versions, hardware, git state and command line; keys whose fact is unknown are null or empty."""
-    return {
-        "python": platform.python_version(),
-        "packages": {name: version for name in PACKAGES if (version := _version(name))},
-        "platform": platform.platform(),
-        "cpu_count": os.cpu_count(),
-        "gpus": _gpus(),
-        "git": _git_state(Path(__file__).resolve().parent),
-        "argv": list(argv),
-    }
-
-
 def _parsed(line: bytes, where: str) -> dict[str, Any]:
     try:
         return json.loads(line)
     except ValueError as error:
         raise InputError(f"{where}: not valid JSON ({error})") from error
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _gpus() -> list[str]:
-    """Names of the NVIDIA GPUs, [] where the driver's tool is missing or fails."""
-    if shutil.which("nvidia-smi") is None:
-        return []
-    names = _output_of(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"])
-    return names.splitlines() if names else []
-
-
-def _git_state(folder: Path) -> dict[str, Any] | None:
-    """Commit of the checkout that tracks this file and whether it has changes; None outside of one."""
-    if shutil.which("git") is None:
-        return None
-    git = ["git", "-C", str(folder)]
-    # Installed into somebody's own repository, the package must not report that repository's commit.
-    if _output_of([*git, "ls-files", "--error-unmatch", Path(__file__).name]) is None:
-        return None
-    commit = _output_of([*git, "rev-parse", "--verify", "HEAD"])
-    return {"commit": commit, "dirty": bool(_output_of([*git, "status", "--porcelain"]))} if commit else None
-
-
-def _output_of(command: list[str]) -> str | None:
-    """The command's stdout without its last newline; None when it fails or takes over 10 s."""
-    try:
-        done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=10)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return done.stdout.strip() if done.returncode == 0 else None

@@ -4,8 +4,9 @@ import sys
 
 import pytest
 
+from serl.environment import describe_environment
 from serl.errors import InputError
-from serl.tracking import RunFolder, Tracker, describe_environment, read_metrics, resolve_wandb_mode
+from serl.tracking import RunFolder, Tracker, read_metrics, resolve_wandb_mode
 
 
 @pytest.fixture

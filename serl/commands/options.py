@@ -13,8 +13,8 @@ from serl.errors import InputError
 from serl.parallel import ranks_of
 
 # Options that a resumed run may change: they decide neither what is sampled nor how it is learned from.
-MAY_CHANGE = ("train.steps", "train.save_every", "train.keep", "eval.", "tracking.", "sql.workers", "hindsight.dump",
-              "engine.timeout_s")
+MAY_CHANGE = ("train.steps", "train.save_every", "train.keep", "train.guards.", "eval.", "tracking.", "sql.workers",
+              "hindsight.dump", "engine.timeout_s")
 
 
 def add_config(parser: argparse.ArgumentParser, required: bool = True) -> None:

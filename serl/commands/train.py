@@ -11,7 +11,8 @@ def add_parser(subparsers) -> None:
     parser = subparsers.add_parser(
         "train", parents=[launch.options()], help="train a policy by RL with execution hindsight",
         description="Train by a recipe, evaluate before and after, write RUN/report.html. A run that was stopped "
-                    "goes on with --resume, exactly where its last checkpoint left it.")
+                    "goes on with --resume, exactly where its last checkpoint left it. SIGTERM and Ctrl-C save what "
+                    "is there and end the run with exit code 143 and 130; a second one does so at once.")
     add_run(parser)
     parser.add_argument("--json", action="store_true", help="print the summaries as one JSON document")
     parser.set_defaults(run=run)

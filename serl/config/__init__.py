@@ -1,5 +1,6 @@
 """Typed configuration of a run."""
 
+from serl.config.guards import GuardsConfig
 from serl.config.hindsight import WordingConfig
 from serl.config.load import load_config, to_dict, validate
 from serl.config.options import (
@@ -22,6 +23,7 @@ from serl.config.options import (
     VLLMConfig,
 )
 
-__all__ = ["AgentConfig", "Config", "DataConfig", "EngineConfig", "EvalConfig", "GroundingOptions", "HindsightConfig",
+__all__ = ["AgentConfig", "Config", "DataConfig", "EngineConfig", "EvalConfig", "GroundingOptions", "GuardsConfig",
+           "HindsightConfig",
            "LoraConfig", "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeachConfig", "TeacherConfig",
            "TrackingConfig", "TrainConfig", "VLLMConfig", "WordingConfig", "load_config", "to_dict", "validate"]

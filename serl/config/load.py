@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 
 from serl.config.bounds import CHOICES, RANGES
+from serl.config.guards import check_guards
 from serl.config.hindsight import check_level, check_wording
 from serl.config.options import Config
 from serl.config.rules import (
@@ -95,6 +96,7 @@ def validate(config: Config) -> None:
     check_tolerance(config)
     check_lora(config.model)
     check_loss(config.train)
+    check_guards(config.train.guards)
     check_overlap(config)
     check_partition(config)
     check_distillation(config)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from serl.config.engines import EngineConfig, VLLMConfig
+from serl.config.guards import GuardsConfig
 from serl.config.hindsight import WordingConfig
 from serl.config.teach import TeachConfig
 
@@ -218,9 +219,13 @@ class TrainConfig:
     reduction: str = "token_mean"  # token_mean | seq_sum (the paper's Eq. 5) | seq_mean (see serl.train.losses.grpo)
     advantage_eps: float = 1e-6  # epsilon_A
     micro_tokens: int = 16_384  # tokens encoded in one forward/backward; a longer sequence is encoded alone
-    save_every: int = 5  # steps between checkpoints
+    save_every: int = 5  # steps between checkpoints; a run that is killed repeats what came after its last one
     keep: int = 2  # checkpoints kept
+    # Keep the checkpoint with the best greedy answers to the questions of eval.every as checkpoints/best. It was chosen
+    # by these questions, so that its accuracy on them is too high by some noise.
+    keep_best: bool = True
     save_trajectories: bool = True
+    guards: GuardsConfig = field(default_factory=GuardsConfig)
 
 
 @dataclass(frozen=True)

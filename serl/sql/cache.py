@@ -22,7 +22,7 @@ from pathlib import Path
 
 from grounding.io import file_sha256
 from serl.errors import InputError
-from serl.io import atomic_write_bytes, read_jsonl
+from serl.io import atomic_write_bytes, names_file, read_jsonl, write_all
 from serl.sql.executors import FILE_DIALECTS, engine_version
 from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Sandbox
@@ -75,8 +75,8 @@ class OutcomeCache:
             lines = [json.dumps({"key": key, "outcome": outcome.to_json()}, ensure_ascii=False) + "\n"
                      for key, outcome in outcomes.items()]
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            with open(self._path, "ab", buffering=0) as file:
-                file.write("".join(lines).encode("utf-8", "surrogatepass"))
+            with open(self._path, "ab", buffering=0) as file, names_file(self._path):
+                write_all(file, "".join(lines).encode("utf-8", "surrogatepass"))
             self._outcomes.update(outcomes)
 
     def _key(self, database: str, sql: str) -> str:

@@ -29,6 +29,8 @@ def main(dialect: str) -> None:
     executor = executors.load(dialect, limits)
     _limit_process(limits.memory_mb + executor.own_mb)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)  # ends the process, whatever the caller had set
+    # A scheduler may tell all processes of a job to leave: the caller decides when, and closes stdin.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     gc.freeze()
     _write(answers, READY)
     while (request := _read(requests)) is not None:

@@ -11,6 +11,7 @@ work on one folder.
 
 import fcntl
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +25,7 @@ from serl.io import atomic_write_text
 from serl.tracking import read_metrics
 
 DONE, FAILED, BUSY = "done", "failed", "busy"
+LEFT = (0, 128 + signal.SIGINT, 128 + signal.SIGTERM)  # exit codes of a run that ended, or was told to and goes on
 
 
 class Runner:
@@ -76,7 +78,7 @@ class Runner:
             self._running.add(process)
             code = process.wait()
             self._running.discard(process)
-        if code == 0 or self._stopped.is_set():
+        if code in LEFT or self._stopped.is_set():
             return DONE if code == 0 else BUSY
         atomic_write_text(failed, f"exit code {code}: {_last_words(Path(log.name), start)}\n")
         return FAILED

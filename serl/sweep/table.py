@@ -103,7 +103,7 @@ def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def _note(comparison: Comparison, file: Path) -> str:
-    from serl.tracking import describe_environment
+    from serl.environment import describe_environment
 
     environment = describe_environment([])
     git = environment["git"] or {}

@@ -1,58 +1,106 @@
 """Checkpoints: a Hugging Face folder that `transformers` opens directly, plus `state.pt` to resume.
 
+    checkpoints/step_000008    the weights after 8 steps, and everything else that step 9 depends on
+    checkpoints/best           a link to the checkpoint that answered best so far (`train.keep_best`)
+
 Of a model with adapters only these are written, as peft does it; `serl.model.load` finds the weights beside them.
 
 What of the state is another one on each of several ranks (a part of the optimizer) is in `state_rank_N.pt` beside it;
 the folder must be one that all of them see.
 
 A checkpoint is written into a hidden folder, synced, and renamed into place: a folder named `step_000010` is
-complete. The last `keep` stay.
+complete. The last `keep` stay, and the best one, without its state once it is older than these: it is evaluated, and
+never gone on from. The link is what the newest state says, so that a kill between the two leaves nothing to repair.
 """
 
 import os
 import pickle
 import re
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from serl import lora
-from serl.errors import InputError
+from serl.errors import InputError, WorkFailed
 from serl.parallel import ALONE, Ranks
 
-STATE, OF_RANK = "state.pt", "state_rank_{}.pt"
+STATE, OF_RANK, BEST = "state.pt", "state_rank_{}.pt", "best"
 _NAME = re.compile(r"step_(\d{6})")
 
 
-def save(folder: Path, step: int, model, tokenizer, state: dict, keep: int, ranks: Ranks = ALONE,
-         apart: Sequence[str] = ()) -> Path:
-    """Write `folder/step_NNNNNN` atomically, then remove all but the newest `keep`.
+def save(folder: Path, step: int, model, tokenizer, state: dict, keep: int, best: int | None = None,
+         ranks: Ranks = ALONE, apart: Sequence[str] = ()) -> Path:
+    """Write `folder/step_NNNNNN` atomically, then remove all but the newest `keep` and that of step `best`.
 
-    Every rank calls it; rank 0 writes, and each of them what it has under the names `apart`.
+    Every rank calls it; rank 0 writes, and each of them what it has under the names `apart`. WorkFailed, with
+    everything as it was, if it cannot be written.
     """
-    import torch
+    from safetensors import SafetensorError
 
-    final, partial = folder / f"step_{step:06d}", folder / f".step_{step:06d}.partial"
+    final, partial = _path(folder, step), folder / f".step_{step:06d}.partial"
     if ranks.leads:
-        for stale in (partial, final):  # left by a run that was killed, or replayed after a resume
-            shutil.rmtree(stale, ignore_errors=True)
-        partial.mkdir(parents=True)
-    save_model(partial, model, tokenizer, ranks.leads)
-    if apart:
-        ranks.wait()  # for the folder
-        torch.save({name: state[name] for name in apart}, partial / OF_RANK.format(ranks.rank))
-        _sync([partial / OF_RANK.format(ranks.rank)])
-        state = {name: value for name, value in state.items() if name not in apart} | {"ranks": ranks.size}
-        ranks.wait()  # for everyone's file
+        for stale in folder.glob(".step_*"):  # left by a run that was killed
+            shutil.rmtree(stale)
+    try:
+        if ranks.leads:
+            partial.mkdir(parents=True)
+        save_model(partial, model, tokenizer, ranks.leads)
+        if apart:
+            ranks.wait()  # for the folder
+            own = partial / OF_RANK.format(ranks.rank)
+            _write_state(own, {name: state[name] for name in apart})
+            _sync_one(own)
+            ranks.wait()  # for everyone's file
+        if ranks.leads:
+            _write_state(partial / STATE, _shared(state, ranks, apart))
+            _sync(partial)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        if ranks.leads:
+            shutil.rmtree(partial, ignore_errors=True)
+        raise _unwritten(final, error) from error
     if ranks.leads:
-        torch.save(state, partial / STATE)
-        _sync(partial.iterdir())
+        if final.exists():  # replayed by a run whose newer checkpoints somebody deleted
+            _remove(final)
         partial.rename(final)
-        _sync([folder])
-        for old in complete(folder)[:-keep]:
-            shutil.rmtree(old)
+        _sync_one(folder)
+        prune(folder, keep, best)
     ranks.wait()  # for the checkpoint
     return final
+
+
+def save_state(folder: Path, step: int, state: dict, keep: int, best: int | None = None, ranks: Ranks = ALONE,
+               apart: Sequence[str] = ()) -> Path:
+    """Replace the state in `folder/step_NNNNNN`, which has the same weights and the same `apart`; else as `save`."""
+    final = _path(folder, step)
+    if ranks.leads:
+        partial = final / f".{STATE}.partial"
+        try:
+            _write_state(partial, _shared(state, ranks, apart))
+            _sync_one(partial)
+        except (OSError, RuntimeError) as error:
+            partial.unlink(missing_ok=True)
+            raise _unwritten(final, error) from error
+        partial.rename(final / STATE)
+        _sync_one(final)
+        prune(folder, keep, best)
+    ranks.wait()  # for the checkpoint
+    return final
+
+
+def prune(folder: Path, keep: int, best: int | None) -> None:
+    """Point `best` to the checkpoint of that step, if there is one, and remove what need not stay."""
+    chosen = None if best is None else _path(folder, best)
+    if chosen is not None and chosen.is_dir():
+        link = folder / f".{BEST}.partial"
+        link.unlink(missing_ok=True)
+        link.symlink_to(chosen.name)
+        link.rename(folder / BEST)
+    for old in complete(folder)[:-keep]:
+        if old == chosen:
+            for path in sorted(old.glob("state*.pt")):  # STATE first: without it there is nothing to go on from
+                path.unlink()
+        else:
+            _remove(old)
 
 
 def save_model(folder: Path, model, tokenizer, leads: bool = True) -> None:
@@ -120,10 +168,50 @@ def _read(checkpoint: Path, name: str) -> dict:
                          "the one before it") from error
 
 
-def _sync(paths: Iterable[Path]) -> None:
-    for path in paths:
-        handle = os.open(path, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def _path(folder: Path, step: int) -> Path:
+    return folder / f"step_{step:06d}"
+
+
+def _shared(state: dict, ranks: Ranks, apart: Sequence[str]) -> dict:
+    """What of a state is the same on all ranks, and how many of them have a part of their own."""
+    if not apart:
+        return state
+    return {name: value for name, value in state.items() if name not in apart} | {"ranks": ranks.size}
+
+
+def _write_state(path: Path, state: dict) -> None:
+    import torch
+
+    with open(path, "wb") as file:  # Python's: it says why it cannot write, which PyTorch's own does not
+        torch.save(state, file)
+
+
+def _remove(checkpoint: Path) -> None:
+    """Half-removed, it is no checkpoint either: it is renamed first."""
+    hidden = checkpoint.with_name(f".{checkpoint.name}.removed")
+    checkpoint.rename(hidden)
+    shutil.rmtree(hidden)
+
+
+def _sync(folder: Path) -> None:
+    """All files and folders in `folder`, and itself, to the disk."""
+    for path in (*folder.rglob("*"), folder):
+        _sync_one(path)
+
+
+def _sync_one(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _unwritten(checkpoint: Path, error: BaseException) -> WorkFailed:
+    # PyTorch answers the system's error with one of its own about what it could not finish.
+    while error.__context__ is not None and not isinstance(error, OSError):
+        error = error.__context__
+    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    free = shutil.disk_usage(checkpoint.parent).free / 1e9
+    return WorkFailed(f"{checkpoint}: this checkpoint cannot be written ({reason}; {free:.3g} GB are free there), and "
+                      "those before it are whole; make room, or let fewer stay by train.keep")

@@ -26,6 +26,7 @@ Offload: what waits in the CPU's memory is stepped there by torch's AdamW, not b
 first.
 """
 
+import math
 import os
 import sys
 import warnings
@@ -61,6 +62,7 @@ class DeepSpeedEngine:
         if options.zero >= 2:
             make_together(model)
         self.scheduler = torch.optim.lr_scheduler.LambdaLR(self._engine.basic_optimizer, schedule)
+        self._owed = False  # whether there are gradients that no step has taken
 
     @property
     def apart(self) -> tuple[str, ...]:
@@ -93,10 +95,16 @@ class DeepSpeedEngine:
             yield
 
     def zero_grad(self) -> None:
-        """Nothing: a step leaves no gradient behind, also one that was refused."""
+        """Forget gradients that no step has taken. A step leaves none behind, also one that was refused."""
+        if self._owed:  # so one that is refused: a gradient that is not finite makes it so
+            ids_12 = torch.zeros(1, 2, dtype=torch.long, device=self.model.device)
+            self.backward(self.model(input_ids=ids_12, use_cache=False).logits.sum() * math.inf)
+            self._engine.step()
+            self._owed = False
 
     def backward(self, loss: torch.Tensor) -> None:
         """Add the gradient of `loss`, which is already divided by the whole batch's denominator."""
+        self._owed = True
         # What DeepSpeed's own forward would have told the optimizer: another micro-batch begins, not the last one.
         self._engine.optimizer.clear_backward_seen_flag()
         self._engine.optimizer.set_gradient_accumulation_boundary(False)
@@ -108,6 +116,7 @@ class DeepSpeedEngine:
         Raises FloatingPointError on every rank, before any weight is touched, if that norm is not finite.
         """
         self._engine.step()
+        self._owed = False
         if not self._engine.was_step_applied():
             raise FloatingPointError("gradient norm is not finite: the update was not applied")
         self.scheduler.step()

@@ -21,6 +21,7 @@ from serl.hindsight.context import Encode
 from serl.hindsight.masks import scope_mask
 from serl.partition import inside
 from serl.train.engine import TorchEngine
+from serl.train.guards import Step, unguarded
 from serl.train.losses.imitation import at, imitation_loss
 from serl.train.samples import Sample, teacher_branches
 from serl.train.scoring import Tail, by_micro_batches, micro_batches
@@ -45,11 +46,12 @@ class Pupil:
         return replace(self.sample.tail, scored=self.mask[self.sample.first:].tolist())
 
 
-def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Encode, config: Config
-            ) -> tuple[dict[str, float], list[Sample]]:
+def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Encode, config: Config,
+            apply: Step = unguarded) -> tuple[dict[str, float], list[Sample]]:
     """Apply one optimizer step; returns metrics, and the samples with both models' log-probs of the tokens in m.
 
-    A batch without any hindsight leaves weights and optimizer as they are.
+    `apply` takes the step when the gradients are there. A batch without any hindsight leaves weights and optimizer as
+    they are.
     """
     options, samples = config.train, list(samples)
     pupils, skipped = pupils_of(samples, encode, config)
@@ -68,10 +70,10 @@ def distill(engine: TorchEngine, teacher, samples: Sequence[Sample], encode: Enc
         value, divergence = value + loss.item(), divergence + apart.item()
         for place, sample in zip(chosen, scored):
             samples[place] = sample
-    grad_norm = engine.step() if engine.over_ranks(len(pupils)) else 0.0
     tokens = sum(pupil.mask.sum().item() for pupil in pupils.values())
     sampled = sum(sample.trajectory.loss_tokens for sample in samples if sample.reward is not None)
     value, divergence, tokens, sampled, skipped = map(engine.over_ranks, (value, divergence, tokens, sampled, skipped))
+    grad_norm = apply(engine, {"loss": value}) if engine.over_ranks(len(pupils)) else 0.0
     return {"loss": value, "grad_norm": grad_norm, "lr": engine.lr, "distill/divergence": divergence / max(1, tokens),
             "distill/coverage": tokens / max(1, sampled), "hindsight/skipped_turns": skipped}, samples
 

@@ -15,7 +15,8 @@ from serl.evaluate.summary import read_summaries
 from serl.parallel import Ranks, open_ranks
 from serl.tracking import RunFolder, Tracker, tracking
 from serl.train import checkpoint
-from serl.train.engines import sampling
+from serl.train.failure import reported
+from serl.train.preempt import Preemption
 from serl.train.trainer import Trainer
 from serl.view.picture import write_picture
 from serl.view.report import write_report
@@ -26,14 +27,16 @@ def train_run(config: Config, folder: Path) -> list[dict[str, Any]]:
     """Run `config` in `folder`, or go on with it; returns the evaluation summaries.
 
     Stages: `init` (random weights, if asked for), `sft` (the policy that RL starts from), `rl`. Input is
-    checked before the folder is made, so that a mistyped path leaves nothing behind. Several processes that a launcher
-    has started share the work; rank 0 writes the folder.
+    checked before the folder is made, so that a mistyped path leaves nothing behind. Whatever ends a run that has a
+    folder is one line that says how to go on (`serl.train.failure`), signals too (`serl.train.preempt`). Several
+    processes that a launcher has started share the work; rank 0 writes the folder.
     """
-    with open_ranks(config.engine.timeout_s) as ranks:
-        return _train_run(config, folder, ranks)
+    with (open_ranks(config.engine.timeout_s) as ranks,
+          Preemption(ranks, drops=config.engine.kind == "torch").listening() as preemption):
+        return _train_run(config, folder, ranks, preemption)
 
 
-def _train_run(config: Config, folder: Path, ranks: Ranks) -> list[dict[str, Any]]:
+def _train_run(config: Config, folder: Path, ranks: Ranks, preemption: Preemption) -> list[dict[str, Any]]:
     if config.grounding.asks_policy:
         raise InputError(f"config: grounding.links {config.grounding.links} would ask the policy, which training "
                          "changes; serve the model that it starts from, and name it by grounding.chat_url")
@@ -45,29 +48,38 @@ def _train_run(config: Config, folder: Path, ranks: Ranks) -> list[dict[str, Any
             bench.preparer.load_split(split)
         if bench.own_teacher is not None:  # it is kept: Trainer asks for it again
             check_agreement(ranks, config, {"hindsight.teacher.path": bench.own_teacher})
-        run = RunFolder(folder)
-        if ranks.leads:
-            run.write_config(to_dict(config))
-            run.write_environment()
-        _evaluate_before(bench, folder, resumed=newest is not None)
-        with tracking(config, folder) if ranks.leads else nullcontext(Tracker("disabled")) as tracker:
-            trainer = Trainer(bench, run, tracker)
-            if newest is not None:
-                trainer.restore(checkpoint.load_state(newest, ranks))
+        run, trainer = RunFolder(folder), None
+        with reported(folder, lambda: _place(trainer)):
             if ranks.leads:
-                run.truncate_metrics(trainer.next_step)
-                if trainer.next_step < config.train.steps:  # an earlier, shorter run's result is not this one's
-                    shutil.rmtree(folder / "eval" / "rl", ignore_errors=True)
-            trainer.train()
-            if not _evaluated(bench, folder, "rl"):
-                with sampling(trainer.engine, config):
-                    evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
-            summaries = ranks.first(lambda: read_summaries(folder))
-            tracker.log(config.train.steps, _final_metrics(summaries))
-    if ranks.leads:
-        write_picture(folder)
-        write_report(folder)
+                run.write_config(to_dict(config))
+                run.write_environment()
+            _evaluate_before(bench, folder, resumed=newest is not None)
+            with tracking(config, folder) if ranks.leads else nullcontext(Tracker("disabled")) as tracker:
+                trainer = Trainer(bench, run, tracker, preemption)
+                if newest is not None:
+                    trainer.restore(checkpoint.load_state(newest, ranks))
+                if ranks.leads:
+                    run.rewind(trainer.written, trainer.next_step)
+                    if trainer.written < config.train.steps:  # an earlier, shorter run's result is not this one's
+                        shutil.rmtree(folder / "eval" / "rl", ignore_errors=True)
+                trainer.train()
+                if not _evaluated(bench, folder, "rl"):
+                    with trainer.sampling():
+                        evaluate_stage(bench, "rl", folder / "eval" / "rl", config.eval.n)
+                summaries = ranks.first(lambda: read_summaries(folder))
+                tracker.log(config.train.steps, _final_metrics(summaries))
+            if ranks.leads:
+                write_picture(folder)
+                write_report(folder)
     return summaries
+
+
+def _place(trainer: Trainer | None) -> str:
+    """Where a run is, for people."""
+    if trainer is None:
+        return "the evaluation before training"
+    steps = trainer.config.train.steps
+    return "the evaluation after training" if trainer.written >= steps else f"step {trainer.next_step} of {steps}"
 
 
 def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:

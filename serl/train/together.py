@@ -6,12 +6,13 @@ everything is the process's own, and nothing is copied or sent.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from serl.config import Config
 from serl.hindsight.facts import NOTHING
 from serl.parallel import Ranks
-from serl.tracking import RunFolder
+from serl.tracking import RunFolder, guard_file
 from serl.train.diagnose import choose
 from serl.train.groups import Group
 from serl.train.metrics import hindsight_metrics, mismatch_metrics, rollout_metrics
@@ -74,12 +75,18 @@ def batch_metrics(ranks: Ranks, groups: Sequence[Group], dropped: Sequence[Group
 def write_trajectories(run: RunFolder, ranks: Ranks, step: int, groups: Sequence[Group], dropped: Sequence[Group],
                        seed: int, piece: Piece) -> None:
     """The step's samples as records, those of dropped groups last."""
-    rows = ranks.to_first([
-        ((late, group.place), [record(sample, group.question, step, number, seed, piece)
-                               for number, sample in enumerate(group.samples)])
-        for late, part in enumerate((groups, dropped)) for group in part])
+    rows = _records(ranks, step, (groups, dropped), seed, piece)
     if rows is not None:
-        run.write_trajectories(step, _in_order(rows))
+        run.write_trajectories(step, rows)
+
+
+def write_guarded(run: RunFolder, ranks: Ranks, step: int, groups: Sequence[Group], reason: str, seed: int,
+                  piece: Piece) -> Path:
+    """The samples of a step that are not learned from as records, each with the reason; where they are."""
+    rows = _records(ranks, step, (groups,), seed, piece)
+    if rows is not None:
+        run.write_guarded(step, (row | {"guard": reason} for row in rows))
+    return guard_file(run.path, step)
 
 
 def write_hindsight(run: RunFolder, ranks: Ranks, step: int, groups: Sequence[Group], level: str, piece: Piece) -> None:
@@ -88,6 +95,16 @@ def write_hindsight(run: RunFolder, ranks: Ranks, step: int, groups: Sequence[Gr
                            for group in groups])
     if rows is not None:
         run.write_hindsight(step, _in_order(rows))
+
+
+def _records(ranks: Ranks, step: int, parts: Sequence[Sequence[Group]], seed: int, piece: Piece
+             ) -> list[dict[str, Any]] | None:
+    """Records of the samples of all ranks, those of the later part last, on rank 0."""
+    rows = ranks.to_first([
+        ((late, group.place), [record(sample, group.question, step, number, seed, piece)
+                               for number, sample in enumerate(group.samples)])
+        for late, part in enumerate(parts) for group in part])
+    return None if rows is None else _in_order(rows)
 
 
 def _in_order(parts: Iterable[Sequence[tuple[Place, Sequence[T]]]]) -> list[T]:

@@ -1,8 +1,8 @@
-"""The loop: rollouts, rewards, hindsight, update, checkpoint. One call of `step` is one rollout batch.
+"""A step of training: rollouts, rewards, hindsight, update. One call of `step` is one rollout batch.
 
     questions ─ rollout ─▶ trajectories ─ reward ─▶ advantages A
     teacher's log-probs with hindsight, old policy's log-probs ─▶ weights ω
-    loss(A·ω) ─▶ update ─▶ teacher follows ─▶ metrics, trajectories, checkpoint
+    loss(A·ω) ─▶ update ─▶ teacher follows ─▶ metrics, trajectories, checkpoint (serl.train.loop)
 
 Everything random is a function of (seed, step, place in the step, sample), and a checkpoint knows how many questions
 were drawn, so that a resumed run repeats exactly what an uninterrupted one would have done. For the same reason several
@@ -11,16 +11,14 @@ files are of all of them (`serl.train.together`).
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-
-from tqdm import tqdm
 
 from serl.agent.rollout import Job, RolloutResult, rollout
 from serl.config import TeacherConfig
 from serl.config.rules import DISTILLED
 from serl.errors import InputError
-from serl.evaluate.stage import evaluate_stage
 from serl.hindsight.context import frame
 from serl.hindsight.diagnostics.cost import own_bytes, peak_memory
 from serl.hindsight.facts import know
@@ -31,7 +29,7 @@ from serl.hindsight.teacher_only import GoldAnswer
 from serl.reward.panel import reward
 from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
-from serl.train import checkpoint, states
+from serl.train import states
 from serl.train.advantages import group_advantages
 from serl.train.ahead import Ahead
 from serl.train.clock import Clock
@@ -42,7 +40,10 @@ from serl.train.distill import distill
 from serl.train.engine import constant_with_warmup, linear_decay
 from serl.train.engines import make_engine, sampling
 from serl.train.groups import Group, fill
+from serl.train.guards import Guards
+from serl.train.loop import Loop
 from serl.train.parts import add_parts, tells_parts
+from serl.train.preempt import Preemption
 from serl.train.samples import Sample, add_reference, add_student, add_teacher
 from serl.train.together import (
     all_groups,
@@ -51,6 +52,7 @@ from serl.train.together import (
     largest,
     regrouped,
     samples_of,
+    write_guarded,
     write_hindsight,
     write_trajectories,
 )
@@ -60,14 +62,13 @@ from serl.workbench import Workbench
 TRAIN_STREAM = 0  # first entry of every random stream of training; evaluation uses 1
 
 
-class Trainer:
+class Trainer(Loop):
     """State of a run: model, optimizer, teacher, counters. `bench` holds what does not change."""
 
-    def __init__(self, bench: Workbench, run: RunFolder, tracker: Tracker) -> None:
-        self.bench, self.run, self.tracker = bench, run, tracker
-        self.config, self.ranks = bench.config, bench.ranks
+    def __init__(self, bench: Workbench, run: RunFolder, tracker: Tracker, preemption: Preemption | None = None
+                 ) -> None:
+        super().__init__(bench, run, tracker, preemption or Preemption(bench.ranks))
         options = self.config.train
-        self.train_split = bench.preparer.load_split(self.config.data.train_split, self.config.data.max_train)
         hindsight = self.config.hindsight
         self._has_teacher = hindsight.source == "teacher_gap"
         # Without a teacher to ask there is none to keep: a live one is the student itself.
@@ -79,6 +80,7 @@ class Trainer:
                     else linear_decay(options.lr_decay_steps, options.warmup_steps))
         beside = [copy.model for copy in (self.teacher, self.reference) if copy is not None]
         self.engine = make_engine(self.config, bench.model, schedule, beside, self.ranks)
+        self.apart, self.guards = self.engine.apart, Guards(options.guards, self.engine.over_ranks)
         self.watch = Watch(self.config, bench.encode, bench.env.token_bytes.of, warns=self.ranks.leads)
         self.distilled = options.loss in DISTILLED
         if self.distilled:
@@ -89,27 +91,7 @@ class Trainer:
         if teaches and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None:
             raise InputError(f"config: hindsight.budget {hindsight.budget} does not hold the frame of a "
                              "hindsight text; raise it, or set hindsight.lambda0 to 0 for plain GRPO")
-        self.next_step = 0
-        self.asked = 0  # questions drawn so far, by which `question_order` goes on
         self.updates = 0  # calls of `update`, also those whose batch had no signal: λ and the teacher follow them
-        self.checkpoints = Path(run.path) / "checkpoints"
-
-    def train(self) -> None:
-        """Run the remaining steps; metrics, trajectories and checkpoints go to the run folder."""
-        options, steps = self.config.train, range(self.next_step, self.config.train.steps)
-        with tqdm(steps, desc="train", unit="step", initial=self.next_step, total=options.steps,
-                  disable=not self.ranks.leads) as bar:
-            for step in bar:
-                metrics = self.step(step)
-                self.next_step = step + 1
-                if self.config.eval.every and self.next_step % self.config.eval.every == 0:
-                    metrics |= self._probe()
-                if self.ranks.leads:
-                    self.run.append_metrics(step, metrics)
-                    self.tracker.log(step, metrics)
-                if self.next_step % options.save_every == 0 or self.next_step == options.steps:
-                    self.save()
-                bar.set_postfix(reward=f"{metrics['reward/mean']:.3f}", ex=f"{metrics['ex/train']:.3f}")
 
     def step(self, step: int) -> dict[str, float]:
         """One rollout batch and its update(s); returns the metrics, those of an update from the batch's last pass.
@@ -150,10 +132,12 @@ class Trainer:
         if options.score_first:
             with clock("time/score"):
                 batch = add_student(self.bench.model, batch, lam, self.config)
+        metrics |= self.guards.look([*batch, *samples_of(dropped)])
+        self.preemption.hold()
         with clock("time/update"):
             for _ in range(options.updates_per_batch):
                 loss, batch = self._update(batch, lam)
-                metrics |= loss
+                metrics |= self.guards.settle(loss, partial(self._keep, step, regrouped(groups, batch)))
                 self.updates += 1
                 self.teacher.after_update(self.bench.model, self.updates)
         self.bench.weights_changed()
@@ -200,6 +184,7 @@ class Trainer:
         """With `rollout.overlap`, begin the rollout of a step by the present weights, if the run has such a step."""
         if self.ahead is None:
             return
+        self.preemption.hold()
         self.ahead.follow(self.bench.model, self.updates)
         if step < self.config.train.steps:
             with clock("time/prepare"):
@@ -214,7 +199,7 @@ class Trainer:
                 for place, question in zip(range(len(questions)) if places is None else places, questions, strict=True)
                 for number in range(self.config.rollout.group_size)]
         options = self.config.rollout
-        with sampling(self.engine, self.config):
+        with self.sampling():
             return rollout(self.bench.env, self.bench.generator(options.batch_size, model), self.bench.sandbox, jobs,
                            options.temperature, at_once=options.batch_size, deadline_s=options.deadline_s,
                            patience_s=options.patience_s)
@@ -254,20 +239,18 @@ class Trainer:
         return add_evidence(self.bench.model, samples, examples, lam, self.config, self.bench.env.token_bytes.of,
                             self.bench.sandbox), 0
 
-    def save(self) -> Path:
-        """Write a checkpoint of everything that the next step depends on; rank 0 does, the others wait for it."""
-        state = {"next_step": self.next_step, "asked": self.asked, "updates": self.updates,
-                 "engine": self.engine.state_dict(), "teacher": self.teacher.state_dict(),
-                 "reference": self.reference.state_dict() if self.reference is not None else None,
-                 "ahead": self.ahead.state_dict() if self.ahead is not None else None}
-        return checkpoint.save(self.checkpoints, self.next_step, self.bench.model, self.bench.tokenizer, state,
-                               self.config.train.keep, self.ranks, self.engine.apart)
+    @property
+    def version(self) -> tuple[int, ...]:
+        return self.updates, 0 if self.ahead is None else self.ahead.updates
 
-    def restore(self, state: dict) -> None:
-        """Continue from a checkpoint's state; the model's weights were loaded from the same folder."""
-        self.next_step, self.updates = state["next_step"], state["updates"]
-        # Checkpoints that were written before there was a refill do not say it: then each step drew the same number.
-        self.asked = state.get("asked", self.next_step * self.config.rollout.questions)
+    def state_dict(self) -> dict:
+        return {"updates": self.updates, "skipped": self.guards.skipped,
+                "engine": self.engine.state_dict(), "teacher": self.teacher.state_dict(),
+                "reference": self.reference.state_dict() if self.reference is not None else None,
+                "ahead": self.ahead.state_dict() if self.ahead is not None else None}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.updates, self.guards.skipped = state["updates"], state.get("skipped", 0)
         self.engine.load_state_dict(state["engine"])
         self.teacher.load_state_dict(state["teacher"])
         if self.reference is not None:
@@ -275,24 +258,21 @@ class Trainer:
         if self.ahead is not None:
             self.ahead.load_state_dict(state.get("ahead"), self.updates)
 
+    def sampling(self) -> AbstractContextManager[None]:
+        return sampling(self.engine, self.config)
+
     def _update(self, batch: Sequence[Sample], lam: float) -> tuple[dict[str, float], list[Sample]]:
         if self.distilled:
-            return distill(self.engine, self.teacher.model, batch, self.bench.encode, self.config)
-        return update(self.engine, batch, lam, self.config)
-
-    def _probe(self) -> dict[str, float]:
-        """`eval/seen` and `eval/unseen`, points of the learning curve: greedy accuracy on a fixed sample.
-
-        With `eval.probe_n` samples a question also `eval/seen_mean@n` and so on.
-        """
-        n = self.config.eval.probe_n
-        with sampling(self.engine, self.config):
-            summary = evaluate_stage(self.bench, "probe", None, n, self.config.eval.probe)
-        return {f"eval/{split}" + (f"_{name}" if name != "greedy" else ""): estimate["value"]
-                for split, metrics in summary["splits"].items() if split != "all" for name, estimate in metrics.items()}
+            return distill(self.engine, self.teacher.model, batch, self.bench.encode, self.config, self.guards.step)
+        return update(self.engine, batch, lam, self.config, self.guards.step)
 
     def _diagnose(self, groups: Sequence[Group], step: int) -> dict[str, float]:
         """The gap of some trajectories beside its controls and its noise floor: on every rank that of the same ones."""
         chosen = first_hinted(self.ranks, groups, self.config.hindsight.diagnose_trajectories)
         contexts = contexts_of(chosen, ContextOptions.of(self.config), self.bench.encode, step)
         return diagnose(self.bench.model, self.teacher.model, chosen, contexts, self.config)
+
+    def _keep(self, step: int, groups: Sequence[Group], reason: str) -> Path:
+        """Write a batch that is not learned from."""
+        piece = self.bench.env.token_bytes.of
+        return write_guarded(self.run, self.ranks, step, groups, reason, self.config.seed, piece)

@@ -6,6 +6,7 @@ import torch
 
 from serl.config import Config
 from serl.train.engine import TorchEngine
+from serl.train.guards import Step, unguarded
 from serl.train.losses import k3_loss, policy_loss, row_share, sampler_correction
 from serl.train.samples import Sample, weigh
 from serl.train.scoring import logprobs, logprobs_with_branches, micro_batches
@@ -28,7 +29,7 @@ def denominator(samples: Sequence[Sample], reduction: str) -> float:
     return float(sum(sample.trajectory.loss_tokens for sample in scored))
 
 
-def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: Config
+def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: Config, apply: Step = unguarded
            ) -> tuple[dict[str, float], list[Sample]]:
     """Apply one optimizer step; returns loss, gradient norm and ratio diagnostics, and the samples.
 
@@ -37,6 +38,7 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
     ranks, Z, the metrics and whether there is a gradient are those of all parts of the batch: every rank takes the same
     steps, after as many forward and backward passes as the engine wants, and returns the same metrics beside the
     samples of its part.
+    `apply` takes the step when all gradients are there.
 
     Samples whose old log-probs are not known yet get them from this forward: before the update, the current
     policy is the old one. They come back with these log-probs and their ω, for the next pass over the batch.
@@ -63,8 +65,9 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
             sums[name] = sums.get(name, 0.0) + float(value)
     for _ in range(idle):
         engine.backward(0.0 * sum(logprobs(engine.model, [IDLE], 1.0, share)).sum())
-    grad_norm = engine.step() if engine.over_ranks(len(active)) else 0.0
-    return {**batch_means(engine, sums, tokens), "grad_norm": grad_norm, "lr": engine.lr}, samples
+    means = batch_means(engine, sums, tokens)
+    grad_norm = apply(engine, means) if engine.over_ranks(len(active)) else 0.0
+    return {**means, "grad_norm": grad_norm, "lr": engine.lr}, samples
 
 
 def batch_means(engine: TorchEngine, sums: Mapping[str, float], tokens: int) -> dict[str, float]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
+from serl.train.update import update
 from tests.models import tiny_model
 from tests.train.deepspeed.cases import Case, Learner, batch
 from tests.train.deepspeed.pair import opened
@@ -40,6 +41,19 @@ def refuse(ranks, zero: int) -> dict:
     return {"unmoved": unmoved, "lr": lr, "norm": metrics["grad_norm"], "fresh": fresh["grad_norm"]}
 
 
+def leave_out(ranks, zero: int) -> dict:
+    """An update whose gradients no step takes, as a guard decides, and one that is taken."""
+    learner = Learner(Case(zero), ranks)
+    samples = [batch()[place] for place in learner.case.parts[ranks.rank]]
+    before = learner.weights()
+    update(learner.engine, samples, 0.0, learner.case.config, lambda engine, metrics: 0.0)
+    learner.engine.zero_grad()
+    unmoved = all(torch.equal(weight, before[name]) for name, weight in learner.weights().items())
+    metrics = learner.step(samples)
+    fresh = Learner(Case(zero), ranks).step(samples)
+    return {"unmoved": unmoved, "lr": metrics["lr"], "norm": metrics["grad_norm"], "fresh": fresh}
+
+
 def wait_in_vain(ranks) -> float:
     learner = Learner(Case(3), ranks, timeout_s=3.0)
     if ranks.rank == 1:
@@ -67,6 +81,13 @@ def test_a_gradient_that_is_not_finite_on_one_rank_is_refused_on_all_and_leaves_
     for found in run(refuse, zero):
         assert found["unmoved"] and found["lr"] == 1e-4
         assert found["norm"] == pytest.approx(found["fresh"], rel=1e-6)
+
+
+@pytest.mark.parametrize("zero", [1, 2, 3])
+def test_gradients_that_no_step_takes_are_not_in_the_next_one(run, zero):
+    for found in run(leave_out, zero):
+        assert found["unmoved"] and found["lr"] == found["fresh"]["lr"]
+        assert found["norm"] == pytest.approx(found["fresh"]["grad_norm"], rel=1e-6) and found["norm"] > 0
 
 
 def test_a_rank_that_waits_for_the_weights_of_one_that_is_gone_raises():

@@ -34,7 +34,8 @@ def go_on(ranks, case: Case, folder: Path, base: Path) -> dict:
     step(learner, ranks)
     state = {"updates": 1, "engine": learner.engine.state_dict(), "teacher": learner.teacher.state_dict(),
              "reference": learner.reference.state_dict()}
-    path = checkpoint.save(folder, 1, learner.model, learner.tokenizer, state, 1, ranks, learner.engine.apart)
+    path = checkpoint.save(folder, 1, learner.model, learner.tokenizer, state, 1, ranks=ranks,
+                           apart=learner.engine.apart)
     saved = learner.weights()
     pushed = {name: weight.clone() for name, weight in checkpoint_weights(learner.model, torch.float32)}
     prints = fingerprints_of(learner.model, torch.float32)
