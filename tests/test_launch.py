@@ -73,6 +73,15 @@ def test_a_rank_leaves_its_last_words_to_the_launcher(capsys, monkeypatch, tmp_p
     assert "--resume RUN" in json.loads((tmp_path / "words.json").read_text())["message"]["message"]
 
 
+def test_what_ranks_said_that_were_told_to_leave_is_told_once(capsys, tmp_path):
+    for rank, text in (("0", "{half"), ("1", json.dumps({"message": {"message": "serl: left"}})), ("2", "[1]")):
+        (tmp_path / rank).mkdir()
+        (tmp_path / rank / "error.json").write_text(text)
+    launch._tell_word(tmp_path)
+    launch._tell_word(tmp_path / "0")
+    assert capsys.readouterr().err == "serl: left\n"
+
+
 class Failure:
     def __init__(self, exitcode: int, timestamp: int, message) -> None:
         self.exitcode, self.timestamp, self.message = exitcode, timestamp, message

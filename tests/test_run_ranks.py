@@ -1,4 +1,4 @@
-"""`serl train --processes 2` from the command line: the run of one process; a rank that is killed; and resuming."""
+"""`serl train --processes 2` from the command line: the run of one; a signal; a rank that is killed; and resuming."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ def ranks_of(launcher: subprocess.Popen) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-def test_a_run_of_two_processes_is_that_of_one_and_survives_the_loss_of_a_rank(tmp_path):
+def test_a_run_of_two_processes_is_that_of_one_and_survives_a_signal_and_the_loss_of_a_rank(tmp_path):
     generate(tmp_path / "data", seed=5, train=36, dev=6, unseen=4)
     overrides = {"data.root": tmp_path / "data", "data.train_from": 0,
                  "grounding.cache": tmp_path / "cache", "grounding.encoder": "none",
@@ -68,11 +68,23 @@ def test_a_run_of_two_processes_is_that_of_one_and_survives_the_loss_of_a_rank(t
     assert answers[0] == answers[1] and (two / "report.html").is_file()
 
     cut = tmp_path / "cut"
-    launcher = subprocess.Popen(command("--config", str(RECIPE), "--name", "cut", "--processes", "2", *arguments),
-                                env=environment, stderr=subprocess.PIPE, text=True)
-    while not (cut / "checkpoints" / "step_000002").exists():
-        assert launcher.poll() is None, "the run ended before a rank could be killed"
-        time.sleep(0.05)
+
+    def until(step: int, *more: str) -> subprocess.Popen:
+        """A run that has written a checkpoint."""
+        launcher = subprocess.Popen(command(*more, "--processes", "2"), env=environment, stderr=subprocess.PIPE,
+                                    text=True)
+        while not (cut / "checkpoints" / f"step_{step:06d}").exists():
+            assert launcher.poll() is None, "the run ended before something could happen to it"
+            time.sleep(0.05)
+        return launcher
+
+    launcher = until(1, "--config", str(RECIPE), "--name", "cut", *arguments)
+    launcher.send_signal(signal.SIGTERM)
+    said = launcher.communicate(timeout=600)[1]
+    assert launcher.returncode == 143 and said.count(f"go on with `serl train --resume {cut}`") == 1, said
+    assert 1 <= len(read_metrics(cut)) < STEPS
+
+    launcher = until(len(read_metrics(cut)) + 1, "--resume", str(cut))
     os.kill(ranks_of(launcher)[1], signal.SIGKILL)
     said = launcher.communicate(timeout=60)[1]
     assert launcher.returncode == 1 and "serl: rank 1 was ended by SIGKILL" in said

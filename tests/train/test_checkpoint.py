@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from serl import model as models
-from serl.errors import WorkFailed
+from serl.errors import InputError, WorkFailed
 from serl.train import checkpoint
 from tests.models import tiny_model, tiny_tokenizer
+from tests.ranks import in_threads
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,25 @@ def test_the_best_stays_without_its_state_and_what_is_resumed_from_is_the_newest
     shutil.rmtree(tmp_path / "step_000005"), shutil.rmtree(tmp_path / "step_000004")
     assert checkpoint.latest(tmp_path) is None, "a best without its state is not gone on from"
     models.load(str(tmp_path / "best"), "float32")
+
+
+def test_ranks_with_parts_of_a_state_each_write_theirs_and_a_replaced_state_leaves_them(model, tokenizer, tmp_path):
+    def save(ranks) -> dict:
+        options = {"keep": 1, "best": 1, "ranks": ranks, "apart": ["engine"]}
+        state = {"engine": ranks.rank, "unfinished": "yes"}
+        folder = checkpoint.save(tmp_path, 1, model, tokenizer, state, **options)
+        checkpoint.save_state(tmp_path, 1, {"engine": None, "unfinished": None}, **options)
+        found = checkpoint.load_state(folder, ranks)
+        ranks.wait()
+        checkpoint.save(tmp_path, 2, model, tokenizer, state, **options)
+        return found
+
+    assert in_threads(2, save) == [{"engine": 0, "unfinished": None}, {"engine": 1, "unfinished": None}]
+    assert [path.name for path in checkpoint.complete(tmp_path)] == ["step_000001", "step_000002"]
+    assert not list((tmp_path / "step_000001").glob("state*")), "the best is not gone on from"
+    assert len(list((tmp_path / "step_000002").glob("state*"))) == 3
+    with pytest.raises(InputError, match="2 processes wrote it"):
+        checkpoint.load_state(tmp_path / "step_000002")
 
 
 def test_a_best_that_somebody_deleted_is_not_pointed_to(model, tokenizer, tmp_path):

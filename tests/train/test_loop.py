@@ -1,5 +1,6 @@
 """Where a run stops and goes on: signals, probes, the best checkpoint. A step is here a sum on a tiny model."""
 
+import copy
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from serl.train import checkpoint, loop
 from serl.train.loop import Loop
 from serl.train.preempt import Preemption
 from tests.models import tiny_model, tiny_tokenizer
+from tests.ranks import in_threads
 
 STEPS = 6
 RIGHT = {2: 0.5, 4: 0.75, 6: 0.75}  # what the probes find, by steps taken
@@ -192,6 +194,28 @@ def test_a_run_whose_questions_are_others_now_does_not_go_on(run):
         run("cut", {("rollout", 2): term})
     with pytest.raises(InputError, match="so that it cannot go on exactly"):
         run("cut", fingerprint="another question")
+
+
+def test_ranks_leave_together_when_one_is_told(tokenizer, tmp_path):
+    config = Config()
+    config = replace(config, train=replace(config.train, steps=STEPS, save_every=6), eval=replace(config.eval, every=0))
+    split, model = Split("train", [], [], {}), tiny_model(len(tokenizer))
+
+    def work(ranks) -> int:
+        bench = SimpleNamespace(config=config, model=copy.deepcopy(model), tokenizer=tokenizer,
+                                preparer=SimpleNamespace(load_split=lambda *_: split))
+        preemption = Preemption(ranks)
+        told = {("rollout", 2): lambda: preemption._receive(signal.SIGTERM, None)} if ranks.rank else {}
+        sums = Sums(bench, RunFolder(tmp_path / str(ranks.rank)), preemption, told)
+        sums.checkpoints = tmp_path / "checkpoints"
+        with pytest.raises(Stopped) as stop:
+            sums.train()
+        assert stop.value.code == 143
+        return sums.next_step
+
+    assert in_threads(2, work) == [3, 3], "the step is brought to its end"
+    assert checkpoint.load_state(checkpoint.latest(tmp_path / "checkpoints"))["next_step"] == 3
+    assert len(read_metrics(tmp_path / "0")) == 3 and not read_metrics(tmp_path / "1")
 
 
 def test_signals_are_left_alone_in_a_thread_and_where_they_are_ignored():

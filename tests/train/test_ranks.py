@@ -7,7 +7,7 @@ from serl import lora
 from serl.agent.rollout import RolloutResult
 from serl.config import load_config
 from serl.io import read_jsonl
-from serl.tracking import RunFolder, Tracker, hindsight_file, read_metrics, trajectory_file
+from serl.tracking import RunFolder, Tracker, guard_file, hindsight_file, read_metrics, trajectory_file
 from serl.train.trainer import Trainer
 from serl.workbench import workbench_of
 from tests.models import tiny_model, tiny_tokenizer
@@ -92,6 +92,24 @@ def test_steps_of_three_ranks_are_those_of_one(name, config_of, tmp_path):
             mine, theirs = (read_jsonl(hindsight_file(tmp_path / folder, step)) for folder in ("3", "1"))
             assert mine == theirs and mine
     assert (tmp_path / "3" / "checkpoints" / f"step_{STEPS:06d}" / "state.pt").is_file()
+
+
+def test_a_batch_that_a_guard_leaves_out_is_that_of_all_ranks(config_of, tmp_path):
+    config, tokenizer = config_of({"train.guards.length": "skip", "train.guards.length_floor": 1e6}), tiny_tokenizer()
+    start = torch.cat([weight.detach().flatten() for weight in tiny_model(len(tokenizer)).parameters()])
+    for size in (1, 3):
+        models = [tiny_model(len(tokenizer)) for _ in range(size)]
+        ends = in_threads(size, lambda ranks, models=models, size=size: run(
+            config, tmp_path / str(size), ranks, models[ranks.rank], tokenizer))
+        assert all(torch.equal(end, start) for end in ends)
+    one, three = (read_metrics(tmp_path / folder) for folder in ("1", "3"))
+    for mine, theirs in zip(three, one, strict=True):
+        assert mine["guard/skipped"] == 1 and without_times(mine) == pytest.approx(without_times(theirs), abs=1e-4)
+    for step in range(STEPS):
+        mine, theirs = (read_jsonl(guard_file(tmp_path / folder, step)) for folder in ("3", "1"))
+        assert len(mine) == 4 * 3 and "length_floor" in mine[0]["guard"]
+        for key in ("question_id", "sample", "token_ids", "guard"):
+            assert [row[key] for row in mine] == [row[key] for row in theirs]
 
 
 def test_a_trajectory_is_sampled_by_its_place_in_the_step(small_config, tmp_path):
