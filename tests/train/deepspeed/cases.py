@@ -71,7 +71,7 @@ class Learner:
         self.teacher, self.reference = Snapshot(self.model), Snapshot(self.model)
         arguments = (self.model, LR, 0.1, 0.5, linear_decay(10))
         if ranks is None:
-            self.engine = TorchEngine(*arguments) if case.dtype == "float32" else None
+            self.engine = TorchEngine(*arguments)
         else:
             options = EngineConfig("deepspeed", case.zero, case.offload, timeout_s)
             self.engine = DeepSpeedEngine(*arguments, options, ranks)

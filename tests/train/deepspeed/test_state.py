@@ -9,7 +9,7 @@ from serl import lora
 from serl import model as models
 from serl.config import LoraConfig
 from serl.errors import InputError
-from serl.generate.vllm.weights import checkpoint_weights, fingerprints_of
+from serl.generate.vllm.weights import checkpoint_weights, write_weights
 from serl.train import checkpoint
 from serl.train.engine import TorchEngine
 from serl.train.scoring import Tail, logprobs
@@ -38,7 +38,7 @@ def go_on(ranks, case: Case, folder: Path, base: Path) -> dict:
                            apart=learner.engine.apart)
     saved = learner.weights()
     pushed = {name: weight.clone() for name, weight in checkpoint_weights(learner.model, torch.float32)}
-    prints = fingerprints_of(learner.model, torch.float32)
+    _, prints = write_weights(base.with_name(f"rank_{ranks.rank}"), learner.model, torch.float32, "1")
     metrics = step(learner, ranks)
 
     again = Learner(case, ranks, path)
@@ -58,6 +58,8 @@ def test_a_checkpoint_is_a_plain_model_and_the_run_goes_on_from_it_exactly(run, 
     base = tmp_path / "base"
     plain = Learner(Case(tied=case.tied, dtype=case.dtype))
     checkpoint.save_model(base, plain.model, plain.tokenizer)
+    for rank in range(2):
+        (tmp_path / f"rank_{rank}").mkdir()
     both = run(go_on, case, tmp_path / "checkpoints", base)
     for found in both:
         assert found["same"] and found["repeated"] == found["metrics"]
@@ -80,7 +82,7 @@ def test_a_checkpoint_is_a_plain_model_and_the_run_goes_on_from_it_exactly(run, 
         assert found["pushed"].keys() == with_tied.keys()
         for name, weight in found["pushed"].items():
             torch.testing.assert_close(weight, with_tied[name].float(), rtol=0, atol=1e-6)
-        for name, (value, size) in fingerprints_of(opened, torch.float32).items():
+        for name, (value, size) in write_weights(tmp_path, opened, torch.float32, "1")[1].items():
             assert found["prints"][name] == pytest.approx([value, size], abs=1e-5 * max(1.0, size))
 
     with pytest.raises(InputError, match="2 processes wrote it.* has 1; resume with 2"):
