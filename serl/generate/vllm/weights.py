@@ -29,7 +29,7 @@ def checkpoint_weights(model, dtype: torch.dtype) -> Iterator[tuple[str, torch.T
                 with gathered(*layer.parameters()):
                     merged = weight.detach()
                     if name.endswith(".weight"):
-                        merged = merged + layer.get_delta_weight("default").to(merged.dtype)
+                        merged = (merged + layer.get_delta_weight("default")).to(weight.dtype)  # rounded once
                     yield name.replace(".base_layer.", "."), merged.to(dtype)
 
 
