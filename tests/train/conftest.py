@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from serl.agent.trajectory import Trajectory
 from serl.config import Config, load_config
+from serl.task import Question
 from serl.tracking import RunFolder, Tracker
 from serl.train.trainer import Trainer
-from serl.workbench import open_workbench
+from serl.workbench import Workbench, open_workbench
 
 RECIPE = Path(__file__).parents[2] / "experiments" / "recipes" / "serl_bird.yaml"
 
@@ -28,6 +30,16 @@ def small_config(minibird, tmp_path_factory) -> Callable[..., Config]:
         return load_config(RECIPE, [(key, str(value)) for key, value in (base | overrides).items()])
 
     return make
+
+
+def always(bench: Workbench, question: Question, text: str) -> Trajectory:
+    """The trajectory of a policy that takes every action with this text."""
+    episode = bench.env.start(list(question.prompt_ids))
+    while not episode.done:
+        ids = bench.encode(text)
+        sql = episode.act(ids, [-0.5] * len(ids))
+        episode.observe(sql and bench.sandbox.run(question.example.db_path, sql))
+    return episode.trajectory
 
 
 @contextmanager

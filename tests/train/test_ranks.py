@@ -12,7 +12,7 @@ from serl.train.trainer import Trainer
 from serl.workbench import workbench_of
 from tests.models import tiny_model, tiny_tokenizer
 from tests.ranks import in_threads
-from tests.train.conftest import RECIPE, opened_trainer
+from tests.train.conftest import RECIPE, always, opened_trainer
 
 STEPS = 2
 SETTINGS = {
@@ -36,13 +36,7 @@ class Played(Trainer):
             gold = question.example.gold_sql
             texts = ([f"<solution>{gold}</solution>"] * 3 if (place + step) % 3 == 0 else
                      [f"<solution>{gold}</solution>", f"<sql>{gold}</sql>", f"<solution>{gold} LIMIT 0</solution>"])
-            for text in texts:
-                episode = self.bench.env.start(list(question.prompt_ids))
-                while not episode.done:
-                    ids = self.bench.encode(text)
-                    sql = episode.act(ids, [-0.5] * len(ids))
-                    episode.observe(sql and self.bench.sandbox.run(question.example.db_path, sql))
-                trajectories.append(episode.trajectory)
+            trajectories += [always(self.bench, question, text) for text in texts]
         return RolloutResult(trajectories, 0.0, 0.0, 0.0)
 
 

@@ -19,7 +19,7 @@ from serl.train.samples import add_teacher
 from serl.train.trainer import Trainer
 from serl.workbench import Workbench, workbench_of
 from tests.models import tiny_model, tiny_tokenizer
-from tests.train.conftest import RECIPE
+from tests.train.conftest import RECIPE, always
 
 SOURCES = ("teacher_gap", "oracle_diff", "sibling_contrast", "surprisal", "entropy", "parts", "parts_surprisal",
            "none")
@@ -48,13 +48,7 @@ class Played(Trainer):
             gold = question.example.gold_sql
             texts = [f"<solution>{gold}</solution>", f"<solution>{gold} LIMIT {step}</solution>",
                      f"<solution>SELECT seven, {gold.strip()[len('SELECT'):]}</solution>", "<sql>"]
-            for text in texts:
-                episode = self.bench.env.start(list(question.prompt_ids))
-                while not episode.done:
-                    ids = self.bench.encode(text)
-                    sql = episode.act(ids, [-0.5] * len(ids))
-                    episode.observe(sql and self.bench.sandbox.run(question.example.db_path, sql))
-                trajectories.append(episode.trajectory)
+            trajectories += [always(self.bench, question, text) for text in texts]
         return RolloutResult(trajectories, 0.0, 0.0, 0.0)
 
 

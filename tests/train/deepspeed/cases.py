@@ -1,7 +1,7 @@
 """Some updates of a tiny policy: by one process with all samples, or by ranks that have parts of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -18,9 +18,9 @@ from serl.train.engine import TorchEngine, linear_decay
 from serl.train.samples import Sample, add_reference, add_teacher
 from serl.train.update import update
 from tests.models import tiny_model, tiny_tokenizer
-from tests.train.test_update import make_samples
+from tests.train.test_parallel import LAM, batch
 
-LAM, LR = 0.5, 1e-4
+LR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -43,14 +43,6 @@ class Case:
         # A micro-batch holds one sample or two: ranks have different numbers of them.
         return Config(train=TrainConfig(**{"micro_tokens": 24, **self.train}), hindsight=HindsightConfig(lambda0=LAM),
                       model=ModelConfig(shared_prefix=self.share))
-
-
-def batch() -> list[Sample]:
-    samples = make_samples()
-    for turn in samples[2].trajectory.turns:
-        turn.outcome = None
-    samples[3] = replace(samples[3], advantage=0.0)
-    return samples
 
 
 class Learner:
