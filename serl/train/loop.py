@@ -60,6 +60,11 @@ class Loop(ABC):
         """Steps whose metrics have been written."""
         return self.next_step - (self.unfinished is not None)
 
+    @property
+    def finished(self) -> bool:
+        """Whether all steps are done and saved."""
+        return self.written >= self.config.train.steps and self._saved == (self.next_step or None)
+
     def sampling(self) -> AbstractContextManager[None]:
         """Where the policy itself samples, it does so within this."""
         return nullcontext()

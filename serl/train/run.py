@@ -78,8 +78,9 @@ def _place(trainer: Trainer | None) -> str:
     """Where a run is, for people."""
     if trainer is None:
         return "the evaluation before training"
-    steps = trainer.config.train.steps
-    return "the evaluation after training" if trainer.written >= steps else f"step {trainer.next_step} of {steps}"
+    if trainer.finished:
+        return "the evaluation after training"
+    return f"step {trainer.next_step} of {trainer.config.train.steps}"
 
 
 def _evaluate_before(bench: Workbench, folder: Path, resumed: bool) -> None:
