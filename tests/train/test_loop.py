@@ -160,8 +160,12 @@ def test_a_signal_whose_exception_is_lost_is_noticed_before_the_update(run, tmp_
 
 
 def test_ctrl_c_is_as_good_as_sigterm(run):
-    with pytest.raises(Stopped, match="SIGINT") as stop:
-        run("cut", {("rollout", 1): lambda: signal.raise_signal(signal.SIGINT)})
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # tests in the background are deaf to it
+    try:
+        with pytest.raises(Stopped, match="SIGINT") as stop:
+            run("cut", {("rollout", 1): lambda: signal.raise_signal(signal.SIGINT)})
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert stop.value.code == 130
 
 
