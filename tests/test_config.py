@@ -72,6 +72,20 @@ def test_defaults_are_the_papers():
             hindsight.teacher.sync_every) == (0.5, 0.2, 0.2, 50, 256, 10)
 
 
+def test_the_recipe_of_sql_r1_is_the_articles():
+    config = load_config(RECIPES[0].with_name("sql_r1.yaml"))
+    train, rollout, agent = config.train, config.rollout, config.agent
+    assert (train.lr, train.warmup_steps, train.lr_decay_steps, train.grad_clip) == (3e-7, 0, None, 1.0)
+    assert (train.loss, train.reduction, train.clip_eps, train.updates_per_batch) == ("grpo", "token_mean", 0.2, 1)
+    assert train.kl_beta == 0.001
+    assert train.steps * rollout.questions == 10 * 5000
+    assert (rollout.questions, rollout.group_size, rollout.temperature) == (8, 8, 1.1)
+    assert (config.model.max_length - agent.max_new_tokens, agent.max_new_tokens) == (4096, 2048)
+    assert (agent.dialect, agent.max_turns, agent.prefill, config.sql.timeout_s) == ("fence", 1, "<think>\n", 30)
+    assert (config.reward.preset, config.reward.terms, config.reward.length_max) == ("sql_r1", {}, 2048)
+    assert (config.eval.n, config.eval.temperature, config.hindsight.source) == (8, 0.8, "none")
+
+
 def test_recipes_may_name_environment_variables_with_a_default(tmp_path, monkeypatch):
     (tmp_path / "a.yaml").write_text("data: {root: '${SERL_TEST_ROOT:-../data}/spider'}\n")
     monkeypatch.delenv("SERL_TEST_ROOT", raising=False)

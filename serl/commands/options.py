@@ -106,7 +106,8 @@ def differences(old: Config, new: Config) -> list[str]:
                 for key, item in flat(part, f"{prefix}.{name}" if prefix else name).items()}
 
     before, after = flat(dataclasses.asdict(old)), flat(dataclasses.asdict(new))
-    return [f"{key}: {before[key]}, now {after[key]}" for key in before if before[key] != after[key]]
+    return [f"{key}: {before.get(key)}, now {after.get(key)}" for key in dict.fromkeys([*before, *after])
+            if before.get(key) != after.get(key)]
 
 
 def leads() -> bool:

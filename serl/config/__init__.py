@@ -22,8 +22,10 @@ from serl.config.options import (
     TrainConfig,
     VLLMConfig,
 )
+from serl.config.reward import RewardConfig
 
 __all__ = ["AgentConfig", "Config", "DataConfig", "EngineConfig", "EvalConfig", "GroundingOptions", "GuardsConfig",
            "HindsightConfig",
-           "LoraConfig", "ModelConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeachConfig", "TeacherConfig",
-           "TrackingConfig", "TrainConfig", "VLLMConfig", "WordingConfig", "load_config", "to_dict", "validate"]
+           "LoraConfig", "ModelConfig", "RewardConfig", "RolloutConfig", "SftConfig", "SqlConfig", "TeachConfig",
+           "TeacherConfig", "TrackingConfig", "TrainConfig", "VLLMConfig", "WordingConfig", "load_config", "to_dict",
+           "validate"]

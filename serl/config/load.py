@@ -10,6 +10,7 @@ import os
 import re
 import types
 import typing
+from collections.abc import Iterator
 from pathlib import Path
 
 import yaml
@@ -18,10 +19,12 @@ from serl.config.bounds import CHOICES, RANGES
 from serl.config.guards import check_guards
 from serl.config.hindsight import check_level, check_wording
 from serl.config.options import Config
+from serl.config.reward import check_reward
 from serl.config.rules import (
     check_agent,
     check_distillation,
     check_engine,
+    check_form,
     check_grounding,
     check_lora,
     check_loss,
@@ -34,6 +37,7 @@ from serl.config.teach import check_teach
 from serl.errors import InputError
 from serl.select import SELECTORS
 
+SHORT = {"reward": "preset"}  # a section that a word may stand for: it is this option of it
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
 
 
@@ -48,6 +52,7 @@ def load_config(path: Path | str | None, overrides: list[tuple[str, str]] = ()) 
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
             raise InputError(f"--{dotted} {text!r}: not a YAML value ({error})") from error
+        dotted += f".{SHORT[dotted]}" if dotted in SHORT and isinstance(value, str) else ""
         _set(tree, dotted.split("."), value, dotted)
     config = _build(Config, tree, "", str(path) if path is not None else "command line")
     validate(config)
@@ -92,6 +97,8 @@ def validate(config: Config) -> None:
     check_wording(config.hindsight.wording)
     check_grounding(config.grounding)
     check_agent(config.agent)
+    check_reward(config.reward)
+    check_form(config)
     check_engine(config.rollout)
     check_tolerance(config)
     check_lora(config.model)
@@ -124,6 +131,7 @@ def _read_tree(path: Path) -> dict:
     if not isinstance(tree, dict):
         raise InputError(f"{path}: a config is a mapping of sections, not a {type(tree).__name__}")
     parent = tree.pop("extends", None)
+    tree |= {key: {name: tree[key]} for key, name in SHORT.items() if isinstance(tree.get(key), str)}
     return tree if parent is None else _merge(_read_tree(path.parent / parent), tree)
 
 
@@ -183,6 +191,8 @@ def _coerce(kind: object, value: object, dotted: str, source: str) -> object:
     for option in options:
         if option is type(None) and value is None:
             return None
+        if typing.get_origin(option) is dict and isinstance(value, dict):
+            return {key: _coerce(float, item, f"{dotted}.{key}", source) for key, item in _flat(value)}
         is_list = typing.get_origin(option) is tuple and isinstance(value, (list, tuple))
         if is_list and all(isinstance(item, str) for item in value):
             return tuple(value)
@@ -201,6 +211,15 @@ def _coerce(kind: object, value: object, dotted: str, source: str) -> object:
             return str(value)
     names = " or ".join(getattr(option, "__name__", str(option)) for option in options)
     raise InputError(f"{source}: {dotted} is {value!r}; it must be {names}")
+
+
+def _flat(tree: dict, prefix: str = "") -> Iterator[tuple[str, object]]:
+    """`{a: {b: 1}}` as `a.b`: 1: keys that hold dots may be written in either way."""
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
 
 
 def _plain(value: object) -> object:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from serl.config.engines import EngineConfig, VLLMConfig
 from serl.config.guards import GuardsConfig
 from serl.config.hindsight import WordingConfig
+from serl.config.reward import RewardConfig
 from serl.config.teach import TeachConfig
 
 
@@ -279,7 +280,7 @@ class Config:
     name: str = "run"
     seed: int = 0
     runs: str = "runs"  # folder of run folders
-    reward: str = "serl"  # a preset of serl.reward.panel
+    reward: RewardConfig = field(default_factory=RewardConfig)
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     grounding: GroundingOptions = field(default_factory=GroundingOptions)

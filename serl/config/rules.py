@@ -69,6 +69,14 @@ def check_agent(agent: AgentConfig) -> None:
                          f", or hold one whole {OPEN_THINKING}...{CLOSE_THINKING}")
 
 
+def check_form(config: Config) -> None:
+    """A prompt that has done the thinking leaves a message that cannot keep the form which most rewards ask for."""
+    if (config.reward.preset not in ("serl", "none") and config.agent.dialect == "fence"
+            and CLOSE_THINKING in config.agent.prefill):
+        raise InputError(f"config: agent.prefill {config.agent.prefill!r} closes the thinking, so no completion keeps "
+                         f"the form that reward {config.reward.preset} asks for; open it only, or leave it empty")
+
+
 def check_lora(model: ModelConfig) -> None:
     """Adapters need something to adapt, and no randomness."""
     if model.lora.dropout != 0:

@@ -1,1 +1,7 @@
-"""Rewards of a finished trajectory: terms, and the panel that adds them."""
+"""Rewards of a finished trajectory.
+
+    facts      what a term may know
+    terms/     functions of facts to a number, a file for each published system
+    presets    the table: which terms a system adds up
+    panel      adds them up, and users' own terms
+"""

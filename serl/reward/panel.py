@@ -1,48 +1,60 @@
-"""The reward of a trajectory: named terms that add up, chosen by a preset.
+"""The reward of a trajectory: the weighted sum of named terms, those of a preset and a user's own.
 
-A term is a function of `Facts` to a float, so that a new one is one function and one entry in PRESETS.
-A failure of ours (`infrastructure`, or a gold that cannot be trusted) gives no reward at all: the trajectory
-is masked and counted, never scored as 0.
+A failure of ours (`infrastructure`, or a gold that has no result) gives no reward at all: the trajectory is masked and
+counted, never scored as 0.
 """
 
-from collections.abc import Callable, Mapping
+import importlib
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from serl.agent.trajectory import Trajectory
+from serl.config.reward import RewardConfig
+from serl.data.example import Example
+from serl.errors import InputError
+from serl.reward.facts import Facts, Piece
+from serl.reward.presets import PRESETS, Term, Weighted
 from serl.sql.compare import is_ordered, strict
-from serl.sql.outcome import Outcome, Status
+from serl.sql.outcome import Outcome
 
-
-@dataclass(frozen=True)
-class Facts:
-    """What a reward may know of a finished trajectory."""
-
-    trajectory: Trajectory
-    outcome: Outcome | None  # of the solution; None if there is none
-    correct: bool
+TAKEN = ("mean", "std")  # what the metrics say of the total, as `reward/mean`
 
 
 @dataclass(frozen=True)
 class Reward:
-    """Total, the terms it is the sum of, and execution correctness."""
+    """Total, the terms before they were weighed, and execution correctness."""
 
     total: float
     terms: dict[str, float]
     correct: bool
 
 
-def execution_ladder(facts: Facts) -> float:
-    """SERL-SQL's hierarchy, with our numbers: no solution −1; not executable −0.5; wrong 0; correct 1."""
-    if facts.outcome is None or facts.outcome.status is Status.NO_STATEMENT:
-        return -1.0
-    if not facts.outcome.ran:
-        return -0.5
-    return 1.0 if facts.correct else 0.0
+@dataclass(frozen=True)
+class Panel:
+    """Terms by the name they are logged under."""
 
+    terms: Mapping[str, Weighted]
+    options: RewardConfig
+    piece: Piece
 
-PRESETS: Mapping[str, Mapping[str, Callable[[Facts], float]]] = {
-    "serl": {"execution": execution_ladder},
-}
+    @classmethod
+    def of(cls, options: RewardConfig, piece: Piece) -> "Panel":
+        """The panel that a config asks for; `piece` is of the trajectories' tokenizer."""
+        return cls(terms_of(options), options, piece)
+
+    def score(self, trajectory: Trajectory, example: Example, gold: Outcome) -> Reward | None:
+        """The reward of a trajectory, None where a failure of ours leaves nothing to judge."""
+        if trajectory.infrastructure_failed or not gold.ran:
+            return None
+        outcome = trajectory.final_outcome
+        correct = judge(outcome, gold, example.gold_sql)
+        facts = Facts(trajectory, example, gold, outcome, correct, self.options, self.piece)
+        terms = {name: float(term(facts)) for name, (term, _) in self.terms.items()}
+        for name, value in terms.items():
+            if not math.isfinite(value):
+                raise ValueError(f"reward term {name} is {value} for question {example.question_id}")
+        return Reward(sum(weight * terms[name] for name, (_, weight) in self.terms.items()), terms, correct)
 
 
 def judge(outcome: Outcome | None, gold: Outcome, gold_sql: str) -> bool:
@@ -50,11 +62,28 @@ def judge(outcome: Outcome | None, gold: Outcome, gold_sql: str) -> bool:
     return outcome is not None and strict(outcome, gold, is_ordered(gold_sql)).match
 
 
-def reward(trajectory: Trajectory, gold: Outcome, gold_sql: str, preset: str) -> Reward | None:
-    """Reward of a trajectory, or None where the solution met an infrastructure failure."""
-    outcome = trajectory.final_outcome
-    if trajectory.infrastructure_failed:
-        return None
-    facts = Facts(trajectory, outcome, judge(outcome, gold, gold_sql))
-    terms = {name: term(facts) for name, term in PRESETS[preset].items()}
-    return Reward(sum(terms.values()), terms, facts.correct)
+def terms_of(options: RewardConfig) -> dict[str, Weighted]:
+    """The preset's terms by the weights that the config gives them, and those that it names by `module.function`."""
+    terms = dict(PRESETS[options.preset])
+    for name, weight in options.terms.items():
+        if "." not in name:
+            terms[name] = terms[name]._replace(weight=weight)
+            continue
+        own = name.rpartition(".")[2]
+        if own in terms or own in TAKEN:
+            raise InputError(f"config: reward.terms has {name}, but {own} is the name of another "
+                             f"{'term' if own in terms else 'metric'}; rename the function")
+        terms[own] = Weighted(_imported(name), weight)
+    return terms
+
+
+def _imported(name: str) -> Term:
+    module, _, function = name.rpartition(".")
+    try:
+        term = getattr(importlib.import_module(module), function, None)
+    except ImportError as error:
+        raise InputError(f"config: reward.terms has {name}, which cannot be imported ({error}); install it, or put its "
+                         "folder on PYTHONPATH") from error
+    if not callable(term):
+        raise InputError(f"config: reward.terms has {name}, but {module} has no function {function}")
+    return term

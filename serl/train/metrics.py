@@ -12,15 +12,20 @@ from serl.train.samples import Sample
 
 
 def rollout_metrics(samples: Sequence[Sample], group_size: int) -> dict[str, float]:
-    """Rewards, correctness, groups without a signal (all right, all wrong, or not scored at all), lengths."""
-    rewards = [sample.reward.total for sample in samples if sample.reward is not None]
+    """Rewards and their terms, correctness, groups without a signal (all right, all wrong, or not scored), lengths.
+
+    Terms are means of what they were before the panel weighed them.
+    """
+    scored = [sample.reward for sample in samples if sample.reward is not None]
+    rewards, terms = [reward.total for reward in scored], scored[0].terms if scored else ()
     groups = [samples[i: i + group_size] for i in range(0, len(samples), group_size)]
     alike = [[s.reward.correct for s in group if s.reward is not None] for group in groups
              if all(s.advantage == 0.0 for s in group)]
     return {
         "reward/mean": fmean(rewards) if rewards else 0.0,
         "reward/std": torch.tensor(rewards).std(correction=0).item() if rewards else 0.0,
-        "ex/train": fmean(sample.reward.correct for sample in samples if sample.reward) if rewards else 0.0,
+        **{f"reward/{name}": fmean(reward.terms[name] for reward in scored) for name in terms},
+        "ex/train": fmean(reward.correct for reward in scored) if scored else 0.0,
         "groups/zero_variance": len(alike) / len(groups),
         "groups/all_right": sum(bool(correct) and all(correct) for correct in alike) / len(groups),
         "groups/all_wrong": sum(bool(correct) and not any(correct) for correct in alike) / len(groups),

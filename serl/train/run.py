@@ -13,6 +13,7 @@ from serl.errors import InputError
 from serl.evaluate.stage import evaluate_stage
 from serl.evaluate.summary import read_summaries
 from serl.parallel import Ranks, open_ranks
+from serl.reward.panel import terms_of
 from serl.tracking import RunFolder, Tracker, tracking
 from serl.train import checkpoint
 from serl.train.failure import reported
@@ -40,6 +41,7 @@ def _train_run(config: Config, folder: Path, ranks: Ranks, preemption: Preemptio
     if config.grounding.asks_policy:
         raise InputError(f"config: grounding.links {config.grounding.links} would ask the policy, which training "
                          "changes; serve the model that it starts from, and name it by grounding.chat_url")
+    terms_of(config.reward)  # a term that cannot be imported is told of now
     newest = ranks.first(lambda: checkpoint.latest(folder / "checkpoints"))
     for split in (config.data.train_split, config.data.eval_split):  # before gigabytes of weights are read
         data.load(config.data.format, Path(config.data.root), split)

@@ -26,7 +26,7 @@ from serl.hindsight.levels import ContextOptions
 from serl.hindsight.schedule import lambda_at
 from serl.hindsight.teacher import Teacher
 from serl.hindsight.teacher_only import GoldAnswer
-from serl.reward.panel import reward
+from serl.reward.panel import Panel
 from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
 from serl.train import states
@@ -81,6 +81,7 @@ class Trainer(Loop):
         beside = [copy.model for copy in (self.teacher, self.reference) if copy is not None]
         self.engine = make_engine(self.config, bench.model, schedule, beside, self.ranks)
         self.apart, self.guards = self.engine.apart, Guards(options.guards, self.engine.over_ranks)
+        self.panel = Panel.of(self.config.reward, bench.env.token_bytes.of)
         self.watch = Watch(self.config, bench.encode, bench.env.token_bytes.of, warns=self.ranks.leads)
         self.distilled = options.loss in DISTILLED
         if self.distilled:
@@ -209,8 +210,7 @@ class Trainer(Loop):
         size, samples = self.config.rollout.group_size, []
         for number, question in enumerate(questions):
             group = result.trajectories[number * size: (number + 1) * size]
-            rewards = [reward(trajectory, question.gold, question.example.gold_sql, self.config.reward)
-                       for trajectory in group]
+            rewards = [self.panel.score(trajectory, question.example, question.gold) for trajectory in group]
             advantages = group_advantages([scored and scored.total for scored in rewards],
                                           self.config.train.advantage_eps,
                                           standardize=self.config.train.loss != "dr_grpo")

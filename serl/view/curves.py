@@ -55,11 +55,20 @@ CHARTS = (
 def curves_section(metrics: Sequence[dict[str, Any]]) -> Html:
     """Every chart that the run has values for."""
     rows = list(metrics)
-    figures = [_figure(chart, rows) for chart in CHARTS]
+    figures = [_figure(chart, rows) for chart in (CHARTS[0], *_terms(rows), *CHARTS[1:])]
     shown = [figure for figure in figures if figure is not None]
     if not shown:
         return tag("p", "No training step has been recorded yet.", cls="note")
     return join([tag("div", *shown, cls="charts")])
+
+
+def _terms(rows: Sequence[dict[str, Any]]) -> list[Chart]:
+    """The terms of the reward, where it has several."""
+    total = {key for key, _ in CHARTS[0].lines}
+    keys = [key for key in dict.fromkeys(key for row in rows for key in row)
+            if key.startswith("reward/") and key not in total]
+    lines = tuple((key, key.removeprefix("reward/")) for key in keys)
+    return [Chart("Terms of the reward, before weighing", lines)] if len(lines) > 1 else []
 
 
 def _figure(chart: Chart, rows: list[dict[str, Any]]) -> Html | None:

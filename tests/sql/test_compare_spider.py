@@ -100,6 +100,14 @@ def test_plug_value_tries_golds_literals(run: Run) -> None:
     assert not spider_ex("SELECT age FROM pet WHERE age > 5", gold, run, plug_value=True).match
 
 
+def test_no_option_brings_another_with_it(run: Run) -> None:
+    other_literal = "SELECT name FROM pet WHERE kind = 'bird'", "SELECT name FROM pet WHERE kind = 'cat'"
+    duplicates = "SELECT kind FROM pet", "SELECT DISTINCT kind FROM pet"
+    for options, matches in (({}, [False, True]), ({"keep_distinct": True}, [False, False]),
+                             ({"plug_value": True}, [True, True])):
+        assert [spider_ex(*each, run, **options).match for each in (other_literal, duplicates)] == matches
+
+
 def test_plugged_gives_every_assignment_of_literals() -> None:
     pred = "SELECT T1.a2 FROM t AS T1 WHERE `b 3` = \"x\" AND c = 'O''Hare' -- 4"
     texts = list(plugged(pred, "SELECT 1.5 FROM t WHERE a = 'y'"))

@@ -53,6 +53,15 @@ def test_z_counts_silent_groups_and_leaves_failures_of_ours_out(reduction, token
     assert denominator(samples, reduction) == tokens
 
 
+def test_the_kl_term_draws_the_policy_to_its_reference(tokenizer, old_model):
+    model, config = tiny_model(len(tokenizer)), config_of(kl_beta=1.0)
+    samples = [replace(sample, advantage=0.0) for sample in make_samples()]
+    samples = add_reference(old_model, add_student(model, samples, 0.0, config), config)
+    engine = TorchEngine(model, 1e-4, 0.0, 1.0, lambda step: 1.0)
+    divergences = [update(engine, samples, 0.0, config)[0]["kl"] for _ in range(4)]
+    assert divergences == sorted(divergences, reverse=True) and 0 < divergences[-1] < 0.95 * divergences[0]
+
+
 @pytest.mark.parametrize("micro_tokens", [1, 10_000])
 @pytest.mark.parametrize("beta", [0.0, 0.05])
 def test_metrics_are_means_over_the_encoded_tokens_by_loops(model, old_model, micro_tokens, beta):

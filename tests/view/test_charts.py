@@ -48,6 +48,13 @@ def test_a_chart_is_drawn_only_for_metrics_that_exist():
     assert "No training step" in curves_section([])
 
 
+def test_the_terms_of_a_reward_are_drawn_where_there_are_several():
+    rows = [{"step": step, "reward/mean": 0.5, "reward/std": 0.1, "reward/format": 1.0} for step in (1, 2)]
+    assert "Terms of the reward" not in curves_section(rows)
+    markup = curves_section([row | {"reward/length": 0.25} for row in rows])
+    assert markup.count("<figure") == 2 and "before weighing over training steps: format from 1 to 1; length" in markup
+
+
 def test_time_that_no_phase_claims_is_other():
     rows = [{"step": step, "time/rollout": 2.0, "time/update": 1.0, "time/step": 3.5} for step in (1, 2)]
     assert phase_seconds(rows) == {"rollout": 4.0, "update": 2.0, "other": 1.0}

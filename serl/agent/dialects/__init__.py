@@ -25,6 +25,7 @@ from serl.agent.dialects.events import (
     Written,
 )
 from serl.agent.dialects.fence import Fence
+from serl.agent.dialects.form import Form
 from serl.agent.dialects.hermes import Hermes
 from serl.agent.dialects.xml import Xml
 
@@ -40,5 +41,5 @@ def of_record(record: Mapping[str, Any]) -> Dialect:
 
 
 __all__ = ["CLOSE_THINKING", "DIALECTS", "OPEN_THINKING", "TAGS", "Action", "Check", "Dialect", "Event", "Fence",
-           "Final", "Hermes", "Kind", "Malformed", "Recall", "Role", "Sql", "Think", "Verify", "Written", "Xml",
+           "Final", "Form", "Hermes", "Kind", "Malformed", "Recall", "Role", "Sql", "Think", "Verify", "Written", "Xml",
            "of_record", "opens_thinking"]

@@ -1,6 +1,7 @@
 """What every dialect is: the language in which a policy thinks, acts and is answered.
 
     parse         sampled bytes → Action (typed events with spans); only sampled bytes are parsed, never observations
+    form          the same bytes read to the letter, for a reward
     is_complete   where sampling of an action stops: at a closing tag outside of thinking
     write         the text of an action, which `parse` reads back
     observation   the frame of an answer
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from serl.agent.dialects.events import Action, Event, Kind, Malformed, Think, Written
+from serl.agent.dialects.form import Form
 from serl.agent.spans import Span
 
 THINK_TAG = "think"
@@ -54,6 +56,12 @@ class Dialect(ABC):
             return Action.of([Think((begin, end)), Malformed((end, end), "the thinking was not closed with </think>")])
         thought = [] if begin is None else [Think((begin, start - len(_CLOSE)))]
         return Action.of([*thought, *self.read(sampled, start)])
+
+    def form(self, sampled: bytes) -> Form:
+        """Whether one action keeps the form, and its parts. A dialect may ask for more than that it can be read."""
+        action = self.parse(sampled)
+        thinking = next((event.span for event in action.events if isinstance(event, Think)), None)
+        return Form(action.reason, thinking, action.sql_span, action.sql_span)
 
     @abstractmethod
     def read(self, sampled: bytes, start: int) -> Iterator[Event]:

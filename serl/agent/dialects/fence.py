@@ -5,18 +5,25 @@
     ``` ... </answer>
 
 The last whole block of the last answer is the solution. The line breaks beside the fences are not part of it.
+
+`form` is the strict judgement that SQL-R1 rewards: each of the four tags exactly once and in this order, and a block
+with something in it. A tag that the prompt has opened counts, and writing it once more at the very beginning is no
+fault: the released code punishes models whose habit this is.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from serl.agent.dialects.dialect import THINK_TAG, Dialect, written
+from serl.agent.dialects.dialect import CLOSE_THINKING, OPEN_THINKING, THINK_TAG, Dialect, written
 from serl.agent.dialects.events import Event, Final, Kind, Malformed
+from serl.agent.dialects.form import Form
 
 _ANSWER = re.compile(rb"<answer>(.*?)</answer>", re.DOTALL)
 _OPENER = re.compile(rb"```sql(?:[ \t\r]*\n|[ \t]|(?=```))", re.IGNORECASE)
 _FENCE = b"```"
+_TAG = re.compile(rb"</?(?:think|answer)>")
+_TAGS = (OPEN_THINKING.encode(), CLOSE_THINKING.encode(), b"<answer>", b"</answer>")  # a message that keeps the form
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,20 @@ class Fence(Dialect):
             body = body[0], body[1] - 1
         yield written(Final, sampled, body)
 
+    def form(self, sampled: bytes) -> Form:
+        action = self.parse(sampled)
+        if action.kind is Kind.MALFORMED:
+            return Form(action.reason)
+        tags = list(_TAG.finditer(sampled))
+        names = [tag.group() for tag in tags]
+        if self.thinking_open and not sampled.lstrip().startswith(_TAGS[0]):
+            names.insert(0, _TAGS[0])
+        if (fault := _fault(names)) or not action.sql.strip():
+            return Form(fault or "the ```sql block is empty")
+        close, opener, end = tags[-3:]
+        begin = tags[0].end() if len(tags) == len(_TAGS) else 0
+        return Form("", (begin, close.start()), (opener.end(), end.start()), action.sql_span)
+
     def action(self, kind: Kind, text: str) -> str:
         if kind is not Kind.FINAL:
             raise ValueError(f"dialect fence has no action {kind}")
@@ -71,3 +92,15 @@ class Fence(Dialect):
             "For example, to the question \"How many singers are there?\" a whole answer is:\n"
             "<think>\nEach row of singer is one singer, so I count its rows.\n</think>\n"
             "<answer>\n```sql\nSELECT count(*) FROM singer\n```\n</answer>")
+
+
+def _fault(names: list[bytes]) -> str:
+    """What is wrong with the tags of a message, in the order in which they stand; "" if nothing is.
+
+    >>> _fault([b"<think>", b"</think>", b"<answer>", b"<answer>", b"</answer>"])
+    '<answer> stands there 2 times, not once'
+    """
+    for tag in _TAGS:
+        if (count := names.count(tag)) != 1:
+            return f"{tag.decode()} stands there {count} times, not once"
+    return "" if tuple(names) == _TAGS else "the tags are in another order"

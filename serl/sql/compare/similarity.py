@@ -52,7 +52,7 @@ def similarity(pred: Outcome, gold: Outcome) -> float:
         return 1.0
     if not (pred.rows and gold.rows and pred.columns and gold.columns):  # PostgreSQL has rows without columns
         return 0.0
-    left, right = _in_classes(pred.rows, gold.rows)
+    left, right = unified(pred.rows, gold.rows)
     same_rows = (Counter(left) & Counter(right)).total()
     cells = len(left) * len(pred.columns) + len(right) * len(gold.columns)
     row_f1 = 2 * same_rows / (len(left) + len(right))
@@ -60,7 +60,7 @@ def similarity(pred: Outcome, gold: Outcome) -> float:
     return (row_f1 + cell_f1) / 2
 
 
-def _in_classes(left: Sequence[Row], right: Sequence[Row]) -> tuple[list[Row], list[Row]]:
+def unified(left: Sequence[Row], right: Sequence[Row]) -> tuple[list[Row], list[Row]]:
     """The same rows with each number replaced by the first of its class, so that close cells are equal."""
     cells = [cell for rows in (left, right) for row in rows for cell in row]
     floats = {cell for cell in cells if isinstance(cell, float) and not math.isnan(cell)}

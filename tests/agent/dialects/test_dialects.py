@@ -69,6 +69,20 @@ def test_events_are_in_order_and_their_spans_nest(dialect: Dialect, pieces):
 
 @every_dialect
 @settings(max_examples=50)
+@given(pieces=sampled_pieces)
+def test_the_form_faults_what_cannot_be_read_and_has_its_parts_in_order(dialect: Dialect, pieces):
+    sampled = b"".join(pieces)
+    action, form = dialect.parse(sampled), dialect.form(sampled)
+    if action.kind is Kind.MALFORMED:
+        assert form.fault == action.reason and form.fault
+    elif not form.fault and action.sql is not None:
+        assert form.sql == action.sql_span
+        assert form.answer[0] <= form.sql[0] <= form.sql[1] <= form.answer[1]
+        assert form.thinking is None or form.thinking[0] <= form.thinking[1] <= form.answer[0]
+
+
+@every_dialect
+@settings(max_examples=50)
 @given(pieces=sampled_pieces, data=st.data())
 def test_sampling_stops_at_the_first_closing_tag_outside_of_thinking(dialect: Dialect, pieces, data):
     """Whatever the tokens are: the same bytes cut at other places stop in the token that completes the same tag."""

@@ -65,6 +65,30 @@ def test_malformed_answers_say_what_was_expected(sampled, reason):
     assert isinstance(action.events[-1], Malformed)
 
 
+def test_a_form_has_its_parts():
+    sampled = b"Well: <think>hm</think> So <answer>It is ```sql\nSELECT 1\n```.</answer>"
+    form = Fence().form(sampled)
+    assert form.fault == "" and sampled[slice(*form.thinking)] == b"hm"
+    assert sampled[slice(*form.answer)] == b"It is ```sql\nSELECT 1\n```." and sampled[slice(*form.sql)] == b"SELECT 1"
+
+
+@pytest.mark.parametrize("sampled", [b"hm</think>", b"<think>hm</think>", b" \n<think>hm</think>"])
+def test_thinking_that_the_prompt_has_opened_counts_and_may_be_opened_once_more(sampled):
+    form = Fence(thinking_open=True).form(sampled + answer("```sql\nSELECT 1\n```", ""))
+    assert form.fault == "" and sampled[slice(*form.thinking)] == b"hm"
+
+
+@pytest.mark.parametrize(("sampled", "fault"), [
+    (answer("```sql\nSELECT 1\n```", "hm"), "<think> stands there 0 times, not once"),
+    (answer("```sql\nSELECT 1\n```", "<think><think>hm</think>"), "<think> stands there 2 times, not once"),
+    (answer("```sql\nSELECT 1\n```", "") + b"<think>hm</think>", "the tags are in another order"),
+    (answer("```sql\n \n```"), "the ```sql block is empty"),
+    (answer("SELECT 1"), "expected a ```sql block in <answer>...</answer>"),
+])
+def test_a_fault_says_what_breaks_the_form(sampled, fault):
+    assert Fence().form(sampled).fault == fault
+
+
 def test_there_are_no_queries():
     with pytest.raises(ValueError, match="no action sql"):
         Fence().write(Kind.SQL, "SELECT 1")
