@@ -4,9 +4,11 @@ Both training and evaluation take their questions from here, so they see the sam
 """
 
 import hashlib
+import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -15,13 +17,14 @@ from grounding import GroundedSchema, Grounder, GroundingConfig, Request, render
 from grounding.reasoning import Reasoner
 from serl import data
 from serl.agent.env import Environment
-from serl.config import Config
+from serl.config import Config, DataConfig
+from serl.data.balance import balanced
 from serl.data.example import Example
 from serl.errors import InputError
 from serl.linker import gold_links, server_reasoner
 from serl.parallel import ALONE, Ranks
 from serl.sql.gold import GoldCache
-from serl.sql.outcome import Outcome
+from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Limits, Sandbox
 
 
@@ -114,14 +117,16 @@ class Preparer:
         return self.prepare(split, [indices[place] for place in self.ranks.share(len(indices))])
 
     def _load(self, name: str) -> Split:
-        examples = data.load(self.config.data.format, Path(self.config.data.root), name)
-        positions = list(range(len(examples)))
-        if name == self.config.data.train_split:
+        examples, options = load_examples(self.config, name), self.config.data
+        positions, trains = list(range(len(examples))), name == options.train_split
+        if trains:
             positions = training_part(len(examples), self.config)
             examples = [examples[i] for i in positions]
-        cache = GoldCache(Path(self.config.sql.gold_cache) / f"{self.config.data.format}_{name}.jsonl", self.sandbox)
-        outcomes = cache.outcomes(examples)
-        unusable = {key: f"gold {outcome.status}" for key, outcome in outcomes.items() if not outcome.ran}
+        file = f"{_place(options, name)[0]}_{name}.jsonl"
+        outcomes = GoldCache(Path(self.config.sql.gold_cache) / file, self.sandbox).outcomes(examples)
+        no_rows = trains and options.empty_gold == "drop"
+        unusable = {key: f"gold {outcome.status}" for key, outcome in outcomes.items()
+                    if not outcome.ran or (no_rows and outcome.status is Status.EMPTY)}
         room = self.env.longest_prompt - SHORTEST_SCHEMA
         for example in examples:
             if (size := len(self.env.prompt_ids(example, ""))) > room:
@@ -132,10 +137,15 @@ class Preparer:
         kept = [i for i, example in enumerate(examples) if example.question_id not in unusable]
         if unusable:
             named = ", ".join(f"{key} ({why})" for key, why in list(unusable.items())[:5])
+            counts = Counter(why for why in unusable.values() if why.startswith("gold "))
+            sums = ", ".join(f"{count} {why}" for why, count in counts.most_common())
             print(f"{name}: {len(unusable)} of {len(examples)} questions are left out: {named}"
-                  f"{', ...' if len(unusable) > 5 else ''}", file=sys.stderr)
+                  f"{', ...' if len(unusable) > 5 else ''}{f' (in all {sums})' if sums else ''}", file=sys.stderr)
+        if trains and options.spare:
+            chosen = {example.question_id for example in balanced((examples[i] for i in kept), _sample(options))}
+            kept = [i for i in kept if examples[i].question_id in chosen]
         if not kept:
-            raise InputError(f"{self.config.data.root}: no question of split {name} can be asked and judged")
+            raise InputError(f"{_place(options, name)[1]}: no question of split {name} can be asked and judged")
         return Split(name, [examples[i] for i in kept], [positions[i] for i in kept], outcomes)
 
     def _question(self, split: Split, index: int, grounded: GroundedSchema) -> Question:
@@ -150,6 +160,28 @@ class Preparer:
         while (over := len(ids) - self.env.longest_prompt) > 0:  # once, or again where tokens join at its ends
             schema, ids = prompt(self.env.count_tokens(schema) - over)
         return Question(example, split.positions[index], schema, tuple(ids), split.gold[example.question_id])
+
+
+def load_examples(config: Config, split: str) -> list[Example]:
+    """The questions of a split as its reader gives them; of the training split the sample that the config asks for."""
+    format, root = _place(config.data, split)
+    if split != config.data.train_split or format not in data.SAMPLED:
+        return data.load(format, root, split)
+    sample = _sample(config.data)
+    if sample.per_level is not None:
+        sample = replace(sample, per_level=math.ceil(sample.per_level * (1 + config.data.spare)))
+    return data.load(format, root, split, sample)
+
+
+def _place(options: DataConfig, split: str) -> tuple[str, Path]:
+    """Format and root of a split."""
+    if split == options.train_split or options.eval_root is None:
+        return options.format, Path(options.root)
+    return options.eval_format, Path(options.eval_root)
+
+
+def _sample(options: DataConfig) -> data.Sample:
+    return data.Sample(options.levels, options.per_level, options.sample_seed)
 
 
 def make_grounder(config: Config, policy: Reasoner | None = None) -> Grounder:
@@ -209,10 +241,12 @@ def question_order(count: int, seed: int, start: int, size: int) -> list[int]:
 
 
 def unseen(examples: Iterable[Example], config: Config) -> set[str]:
-    """Ids of the databases of `examples` that no training question is about (all, without a training split)."""
+    """Ids of the databases of `examples` that no training question is about (all, where training has other data)."""
     ids = {example.db_id for example in examples}
+    if config.data.eval_root is not None:
+        return ids
     try:
-        training = data.load(config.data.format, Path(config.data.root), config.data.train_split)
+        training = load_examples(config, config.data.train_split)
     except InputError as error:
         print(f"every database counts as unseen, since there is no training split ({error})", file=sys.stderr)
         return ids

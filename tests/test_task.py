@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from serl.config import load_config
+from serl.data.balance import Sample, balanced
 from serl.errors import InputError
-from serl.task import Preparer, question_order, training_part
+from serl.task import Preparer, Split, load_examples, question_order, training_part, unseen
 from serl.workbench import workbench_of
+from tests.data.layouts import make_spider, make_synsql, synsql_record
 from tests.models import tiny_model, tiny_tokenizer
 
 
@@ -114,3 +116,68 @@ def test_a_length_beyond_the_models_positions_is_refused(bench):
     with (pytest.raises(InputError, match="max_length is 4097; model embedded has only 4096 positions"),
           workbench_of(config, bench.model, bench.tokenizer)):
         pass
+
+
+def synsql_config(root, **options):
+    base = {"data.format": "synsql", "data.root": root, "data.train_split": "data", "data.eval_split": "dev",
+            "grounding.cache": root / "cache", "grounding.encoder": "none", "sql.gold_cache": root / "gold",
+            "agent.prompt": "brief", "agent.max_new_tokens": 32, "model.max_length": 420}
+    return load_config(None, [(key, str(value)) for key, value in (base | options).items()])
+
+
+@pytest.fixture
+def synsql(tmp_path):
+    """40 questions of two levels; in each level one of four returns no row, and one of four fails."""
+    sql = ["SELECT a FROM t", "SELECT a FROM t WHERE a > 1", "SELECT a FROM t WHERE a > 9", "SELECT b FROM t"]
+    make_synsql(tmp_path, [synsql_record(question=f"Which {i}?", sql=sql[i % 4],
+                                         sql_complexity="Complex" if i % 8 < 4 else "Simple") for i in range(40)])
+    return tmp_path
+
+
+def split_of(config) -> Split:
+    tokenizer = tiny_tokenizer()
+    with workbench_of(config, tiny_model(len(tokenizer)), tokenizer) as bench:
+        return bench.preparer.load_split("data")
+
+
+def test_gold_that_fails_or_returns_nothing_is_dropped_and_counted(synsql, capsys):
+    assert len(split_of(synsql_config(synsql))) == 30
+    assert "(in all 10 gold error)" in capsys.readouterr().err
+    split = split_of(synsql_config(synsql, **{"data.empty_gold": "drop"}))
+    assert len(split) == 20 and {outcome.status for outcome in map(split.gold.get, ids(split))} == {"ok"}
+    assert "20 of 40 questions are left out" in (said := capsys.readouterr().err)
+    assert "in all 10 gold" in said and "10 gold empty" in said
+
+
+def test_spare_questions_replace_those_whose_gold_cannot_be_used(synsql):
+    options = {"data.empty_gold": "drop", "data.per_level": 5}
+    split = split_of(synsql_config(synsql, **options, **{"data.spare": 3}))
+    assert Counter(example.difficulty for example in split.examples) == {"Complex": 5, "Simple": 5}
+    whole = split_of(synsql_config(synsql, **{"data.empty_gold": "drop"}))
+    assert split.examples == balanced(whole.examples, Sample(per_level=5))
+    assert len(split_of(synsql_config(synsql, **options))) < 10
+
+
+def ids(split: Split) -> list[str]:
+    return [example.question_id for example in split.examples]
+
+
+def test_evaluation_may_have_another_data_set(synsql, tmp_path):
+    records = [{"db_id": "shop", "question": "How many?", "query": "SELECT count(*) FROM t"}]
+    make_spider(tmp_path / "spider", records)
+    config = synsql_config(synsql, **{"data.eval_format": "spider", "data.eval_root": tmp_path / "spider"})
+    (example,) = load_examples(config, "dev")
+    assert example.gold_sql == "SELECT count(*) FROM t" and len(load_examples(config, "data")) == 40
+    assert unseen([example], config) == {"shop"}
+
+
+@pytest.mark.parametrize(("options", "message"), [
+    ({"data.format": "bird", "data.per_level": 3}, "data.per_level is of no use"),
+    ({"data.spare": 0.5}, "beyond data.per_level"),
+    ({"data.spare": 0.5, "data.per_level": 3, "data.train_to": 0.5}, "leave data.train_from 0"),
+    ({"data.eval_root": "x"}, "go together"),
+    ({"data.eval_root": "x", "data.eval_format": "spider", "data.eval_split": "data"}, "known by their names"),
+])
+def test_options_of_samples_that_say_nothing_are_refused(tmp_path, options, message):
+    with pytest.raises(InputError, match=message):
+        synsql_config(tmp_path, **options)

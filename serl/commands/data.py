@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from serl.commands.options import print_json
+from serl.errors import InputError
 
 _SHOWN_FAILURES = 10
 
@@ -45,6 +46,9 @@ def _add_check(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--format", choices=FORMATS, required=True, help="layout of the data")
     parser.add_argument("--root", metavar="DIR", type=Path, required=True, help="the data's root folder")
     parser.add_argument("--split", default="dev", help="which questions (default: %(default)s)")
+    parser.add_argument("--level", metavar="NAME", action="append", default=[],
+                        help="synsql: only questions of this level of difficulty; may be given several times")
+    parser.add_argument("--per-level", metavar="N", type=int, help="synsql: a sample of N questions of each level")
     parser.add_argument("--workers", metavar="N", type=int, default=2, help="parallel queries (default: 2)")
     parser.add_argument("--timeout", metavar="S", type=float, default=30, help="seconds a query (default: 30)")
     parser.add_argument("--json", action="store_true", help="print the report as JSON on stdout")
@@ -66,11 +70,13 @@ def run_minibird(args: argparse.Namespace) -> int:
 
 def run_check(args: argparse.Namespace) -> int:
     """0 where every gold query ran, 1 where one failed; InputError where the data cannot be read."""
-    from serl.data import load
+    from serl.data import Sample, load
     from serl.data.check import check
     from serl.sql.sandbox import Limits, Sandbox
 
-    examples = load(args.format, args.root, args.split)
+    if args.per_level is not None and args.per_level < 1:
+        raise InputError(f"--per-level {args.per_level}: must be at least 1")
+    examples = load(args.format, args.root, args.split, Sample(tuple(args.level), args.per_level))
     with Sandbox(args.workers, Limits(timeout_s=args.timeout)) as sandbox:
         report = check(examples, sandbox)
     report = {"format": args.format, "root": str(args.root), "split": args.split, **report}

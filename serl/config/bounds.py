@@ -4,7 +4,9 @@ from serl.agent.dialects import DIALECTS
 from serl.config.hindsight import LEVELS
 
 CHOICES = {
-    "data.format": ("bird", "spider"),
+    "data.format": ("bird", "spider", "synsql"),
+    "data.eval_format": (None, "bird", "spider", "synsql"),
+    "data.empty_gold": ("keep", "drop"),
     "model.dtype": ("float32", "bfloat16"),
     "grounding.mode": ("hybrid", "full", "oracle"),
     "grounding.links": ("values", "reasoning+values"),
@@ -33,6 +35,7 @@ CHOICES = {
     "train.reduction": ("token_mean", "seq_sum", "seq_mean"),
     "engine.kind": ("torch", "deepspeed"),
     "engine.offload": ("none", "optimizer", "parameters"),
+    "sft.reasoning": ("none", "empty", "written", "given"),
     "sft.schedule": ("cosine", "constant"),
     "sft.precision": ("float32", "bfloat16"),
     "tracking.wandb": ("auto", "online", "offline", "disabled"),
@@ -43,6 +46,8 @@ RANGES = {
     "seed": (0, None),
     "data.train_from": (0.0, 1.0),
     "data.train_to": (0.0, 1.0),
+    "data.per_level": (1, None),
+    "data.spare": (0.0, None),
     "data.max_train": (1, None),
     "data.max_eval": (1, None),
     "model.max_length": (1, None),

@@ -16,6 +16,7 @@ from pathlib import Path
 import yaml
 
 from serl.config.bounds import CHOICES, RANGES
+from serl.config.data import check_data
 from serl.config.guards import check_guards
 from serl.config.hindsight import check_level, check_wording
 from serl.config.options import Config
@@ -30,6 +31,7 @@ from serl.config.rules import (
     check_loss,
     check_overlap,
     check_partition,
+    check_sft,
     check_teacher,
     check_tolerance,
 )
@@ -109,6 +111,8 @@ def validate(config: Config) -> None:
     check_distillation(config)
     check_teacher(config.hindsight)
     check_teach(config.teach)
+    check_data(config.data)
+    check_sft(config)
     _validate_schedule(config)
 
 

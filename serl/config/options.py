@@ -2,27 +2,12 @@
 
 from dataclasses import dataclass, field
 
+from serl.config.data import DataConfig
 from serl.config.engines import EngineConfig, VLLMConfig
 from serl.config.guards import GuardsConfig
 from serl.config.hindsight import WordingConfig
 from serl.config.reward import RewardConfig
 from serl.config.teach import TeachConfig
-
-
-@dataclass(frozen=True)
-class DataConfig:
-    """Where questions and databases come from."""
-
-    format: str = "bird"  # bird | spider
-    root: str = "data/minibird"
-    train_split: str = "train"
-    eval_split: str = "dev"
-    # The part of a fixed shuffle of the training questions that is used, so that a warm start and RL can have
-    # questions of their own: a policy that has seen gold for a question has little to learn from its reward.
-    train_from: float = 0.0
-    train_to: float = 1.0
-    max_train: int | None = None  # use a seeded sample of this many training questions
-    max_eval: int | None = None  # the same for evaluation
 
 
 @dataclass(frozen=True)
@@ -245,6 +230,9 @@ class SftConfig:
     hindsight_share: float = 0.25  # share of the traces that show the action's hindsight (or an empty frame)
     # float32 | bfloat16: autocast of the forward of float32 weights; those of model.dtype bfloat16 need none
     precision: str = "float32"
+    # The thinking in front of a trace's solution: none | empty (a pair of tags, where a format asks for them) | written
+    # (from gold by rules: serl.train.reasoning) | given (the data set's own, of SynSQL)
+    reasoning: str = "none"
     prompt_loss: float = 0.0  # weight of prompt tokens in the loss; above 0 only for a model trained from scratch
 
 

@@ -161,6 +161,17 @@ def check_distillation(config: Config) -> None:
         raise InputError(f"config: hindsight.mask none leaves train.loss {train.loss} no token to learn from")
 
 
+def check_sft(config: Config) -> None:
+    """Thinking is written where a message can begin with it, and given by data that has it."""
+    reasoning, prefill = config.sft.reasoning, config.agent.prefill
+    if reasoning != "none" and CLOSE_THINKING in prefill:
+        raise InputError(f"config: sft.reasoning {reasoning} writes thinking, but agent.prefill {prefill!r} closes it "
+                         "before; set one of them otherwise")
+    if reasoning == "given" and config.data.format != "synsql":
+        raise InputError(f"config: sft.reasoning given needs data that has it (data.format synsql), not "
+                         f"{config.data.format}; written makes it from gold")
+
+
 def check_teacher(hindsight: HindsightConfig) -> None:
     """Weights of its own need a teacher that keeps them; and only the source that asks a teacher has use for either."""
     path, mode = hindsight.teacher.path, hindsight.teacher.mode

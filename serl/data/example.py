@@ -26,6 +26,8 @@ class Example:
     """BIRD's folder of column descriptions, None where there is none."""
     position: int = -1
     """Place in the split's file, from 0, questions that the reader leaves out counted."""
+    reasoning: str = ""
+    """The data set's own way to gold in words (SynSQL: cot), "" where there is none; only fine-tuning may show it."""
     interaction: str | None = None
     """Id of the dialogue that the question is a turn of, None where it stands alone; turns follow each other."""
     tables_path: Path | None = None

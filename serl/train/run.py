@@ -5,7 +5,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from serl import data
 from serl import model as models
 from serl.agreement import check_agreement
 from serl.config import Config, to_dict
@@ -14,6 +13,7 @@ from serl.evaluate.stage import evaluate_stage
 from serl.evaluate.summary import read_summaries
 from serl.parallel import Ranks, open_ranks
 from serl.reward.panel import terms_of
+from serl.task import load_examples
 from serl.tracking import RunFolder, Tracker, tracking
 from serl.train import checkpoint
 from serl.train.failure import reported
@@ -44,7 +44,7 @@ def _train_run(config: Config, folder: Path, ranks: Ranks, preemption: Preemptio
     terms_of(config.reward)  # a term that cannot be imported is told of now
     newest = ranks.first(lambda: checkpoint.latest(folder / "checkpoints"))
     for split in (config.data.train_split, config.data.eval_split):  # before gigabytes of weights are read
-        data.load(config.data.format, Path(config.data.root), split)
+        load_examples(config, split)
     with open_workbench(config, str(newest) if newest else None, ranks) as bench:
         for split in (config.data.train_split, config.data.eval_split):
             bench.preparer.load_split(split)

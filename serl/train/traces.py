@@ -3,6 +3,8 @@
     direct    solution                                   check     query = gold, answer, solution
     probe     look a value up, answer, solution          correct   wrong query, answer, solution
 
+With `sft.reasoning` some thinking stands in front of the solution.
+
 Every answer is the database's own. The wrong query of `correct` is context, not a target: the policy learns
 to correct it, not to make it. Mostly it is one whose answer shows that it is wrong (an error, no row, nothing
 but NULL or 0): else the policy would learn to distrust every answer, and change right queries into wrong ones.
@@ -28,6 +30,7 @@ from serl.sql.sandbox import Sandbox
 from serl.task import Question
 from serl.train.mutate import Schema, mutations, probes
 from serl.train.parts import ask_parts, tells_parts
+from serl.train.reasoning import reasoning
 
 PLANS = (("direct", 0.4), ("check", 0.25), ("probe", 0.1), ("correct", 0.25))
 SHOWN = 0.85  # share of the wrong queries whose answer shows it, where there is such a one
@@ -56,7 +59,7 @@ class TraceWriter:
         """At most one trace a question, the same for the same seed; SQL of all of them runs in parallel.
 
         A question whose trace the policy could not have written (an action above its token cap or beyond its dialect,
-        or a conversation above the model's length) has none.
+        or a conversation above the model's length) has none, nor has one without the reasoning asked for.
         """
         randoms = [Random(f"{seed}/{question.example.question_id}") for question in questions]
         wrong = self._wrong_queries(questions, randoms)
@@ -74,8 +77,11 @@ class TraceWriter:
     def _play(self, plan: "_Plan", answers: Sequence[Outcome], random: Random) -> Trace | None:
         episode = self.env.start(list(plan.question.prompt_ids))
         for (kind, sql), outcome in zip(plan.actions, answers):
+            thinking = self._thinking(plan.question, random) if kind is Kind.FINAL else ""
+            if thinking is None:
+                return None
             try:
-                ids = self.encode(self.env.dialect.write(kind, sql))
+                ids = self.encode(self.env.dialect.write(kind, sql, thinking))
             except ValueError:  # it holds what would close it
                 return None
             if episode.done or len(ids) > self.config.agent.max_new_tokens:
@@ -85,11 +91,23 @@ class TraceWriter:
         trace = self._trace(episode, plan, random)
         return trace if len(trace.ids) <= self.config.model.max_length else None
 
+    def _thinking(self, question: Question, random: Random) -> str | None:
+        """What stands in front of the solution, "" for no thinking; None where there is none to be had."""
+        how = self.config.sft.reasoning
+        if how in ("none", "empty"):
+            return "" if how == "none" else "\n"
+        text = (question.example.reasoning if how == "given" else
+                reasoning(question.example.gold_sql, question.schema, random))
+        opened = "" if self.env.dialect.thinking_open else "\n"  # the prompt's own opening ends its line
+        return f"{opened}{text.strip()}\n" if text else None
+
     def encode(self, text: str) -> list[int]:
         return self.env.tokenizer.encode(text, add_special_tokens=False)
 
     def _wrong_queries(self, questions: Sequence[Question], randoms: Sequence[Random]) -> list[str | None]:
-        """For each question one mutation of gold whose result differs from gold's, if there is one."""
+        """For each question one mutation of gold whose result differs from gold's, if there is one and a use for it."""
+        if self.config.agent.max_turns < 2 and not self.config.sft.hindsight_share:
+            return [None] * len(questions)
         candidates = [(number, sql) for number, (question, random) in enumerate(zip(questions, randoms))
                       for sql in list(mutations(question.example.gold_sql, self.schemas[question.example.db_id],
                                                 random))[:CANDIDATES]]

@@ -10,12 +10,12 @@ from typing import Any
 from tqdm import tqdm
 
 from grounding import Database, render_schema
-from serl import data, embedded
+from serl import embedded
 from serl import model as models
 from serl.agent.prompts import messages
 from serl.config import Config, to_dict
 from serl.parallel import Ranks, open_ranks
-from serl.task import Question, Split, make_grounder, requests_of, training_part
+from serl.task import Question, Split, load_examples, make_grounder, requests_of, training_part
 from serl.tracking import RunFolder, tracking
 from serl.train import checkpoint
 from serl.train.mutate import Schema
@@ -111,7 +111,7 @@ def schemas(questions: list[Question]) -> dict[str, Schema]:
 
 def _texts(config: Config) -> Iterator[str]:
     """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of a sample of the questions."""
-    examples = data.load(config.data.format, Path(config.data.root), config.data.train_split)
+    examples = load_examples(config, config.data.train_split)
     examples = [examples[place] for place in training_part(len(examples), config)]
     examples = Random(config.seed).sample(examples, min(TOKENIZER_QUESTIONS, len(examples)))
     grounder = make_grounder(config)

@@ -31,3 +31,26 @@ def make_spider(root: Path, records: list[dict], file: str = "dev.json") -> None
     root.mkdir(parents=True, exist_ok=True)
     (root / file).write_text(json.dumps(records))
     make_database(root / "database" / "shop" / "shop.sqlite")
+
+
+def synsql_record(**changes: Any) -> dict[str, Any]:
+    return {
+        "db_id": "shop", "sql_complexity": "Simple", "question_style": "Formal", "question": "How many?",
+        "external_knowledge": "all of them", "cot": "Count the rows of t.", "sql": "SELECT count(*) FROM t", **changes,
+    }  # fmt: skip
+
+
+def make_synsql(root: Path, records: list[Any], format: str = "json", split: str = "data") -> Path:
+    """The questions in one of the reader's formats, and the database shop."""
+    if not (root / "databases").exists():
+        make_database(root / "databases" / "shop" / "shop.sqlite")
+    path = root / f"{split}.{format}"
+    if format == "parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(records), path)
+    else:
+        documents = [json.dumps(record, indent=1 if format == "json" else None) for record in records]
+        path.write_text("[\n" + ",\n".join(documents) + "\n]\n" if format == "json" else "\n".join(documents))
+    return path

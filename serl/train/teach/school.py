@@ -16,7 +16,6 @@ from typing import Any
 
 from tqdm import tqdm
 
-from serl import data
 from serl import model as models
 from serl.agent.token_bytes import TokenBytes
 from serl.config import Config
@@ -25,7 +24,7 @@ from serl.errors import InputError
 from serl.hindsight.credit.schema import schema_of
 from serl.io import check_writable
 from serl.recompute import recompute_layers
-from serl.task import make_sandbox
+from serl.task import load_examples, make_sandbox
 from serl.train import checkpoint
 from serl.train.credit.replay import check_rows, group_of, newest_weights, read_groups, recorded_steps
 from serl.train.obstacle import can_share
@@ -107,7 +106,7 @@ def _write(records: Sequence[Sequence[Mapping[str, Any]]], tokenizer, config: Co
     """The lessons of a run's groups. Of a question's data only its database is looked at."""
     piece = TokenBytes(tokenizer).of
     writer = LessonWriter(config, lambda text: tokenizer.encode(text, add_special_tokens=False), piece)
-    examples = data.load(config.data.format, Path(config.data.root), config.data.train_split)
+    examples = load_examples(config, config.data.train_split)
     databases = {example.question_id: example.db_path for example in examples}
     lessons: list[Lesson] = []
     with make_sandbox(config) as sandbox:
