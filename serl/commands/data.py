@@ -1,4 +1,4 @@
-"""`serl data minibird` and `serl data check`: make the embedded benchmark, check a data set."""
+"""`serl data minibird` and `serl data check`: make the embedded benchmark or its dialogues, check a data set."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ def _add_minibird(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser("minibird", help="write the embedded benchmark, in BIRD's own layout")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write to")
     parser.add_argument("--seed", metavar="N", type=int, default=0, help="same seed, same bytes (default: 0)")
+    parser.add_argument("--dialogue", action="store_true",
+                        help="write dialogues on the same databases instead of questions, in SParC's layout")
     for name, default, what in (
-        ("train", 4000, "training questions"),
-        ("dev", 400, "dev questions on databases that training sees"),
-        ("unseen", 200, "dev questions on databases that training never sees"),
-        ("invented", 0, "databases made up at random that training sees as well"),
-        ("invented-questions", 40, "training questions on each invented database"),
+        ("train", "4000, with --dialogue 1200", "training questions, or dialogues"),
+        ("dev", "400, with --dialogue 120", "dev questions, or dialogues, on databases that training sees"),
+        ("unseen", "200, with --dialogue 60", "dev questions, or dialogues, on databases that training never sees"),
+        ("invented", "0", "databases made up at random that training sees as well"),
+        ("invented-questions", "40", "training questions on each invented database"),
     ):
-        text = f"{what} (default: {default})"
-        parser.add_argument(f"--{name}", metavar="N", type=int, default=default, help=text)
+        parser.add_argument(f"--{name}", metavar="N", type=int, help=f"{what} (default: {default})")
     parser.add_argument("--apart-from", metavar="DIR", type=Path, help="leave out the questions of the minibird in DIR")
     parser.add_argument("--json", action="store_true", help="print the summary as JSON on stdout")
     parser.set_defaults(run=run_minibird)
@@ -58,9 +59,16 @@ def _add_check(commands: argparse._SubParsersAction) -> None:
 def run_minibird(args: argparse.Namespace) -> int:
     """Write the benchmark; InputError for counts that cannot be made and for an unreadable DIR of `--apart-from`."""
     from serl.data.minibird import generate
+    from serl.data.minibird.dialogue import generate_dialogues
 
-    summary = generate(args.out, seed=args.seed, train=args.train, dev=args.dev, unseen=args.unseen,
-                       invented=args.invented, invented_questions=args.invented_questions, apart_from=args.apart_from)
+    names = ("train", "dev", "unseen", "invented", "invented_questions", "apart_from")
+    given = {name: getattr(args, name) for name in names if getattr(args, name) is not None}
+    if args.dialogue:
+        for name in given.keys() - {"train", "dev", "unseen"}:
+            raise InputError(f"minibird: --{name.replace('_', '-')} is for questions, leave it out with --dialogue")
+        summary = generate_dialogues(args.out, seed=args.seed, **given)
+    else:
+        summary = generate(args.out, seed=args.seed, **given)
     if args.json:
         print_json(summary)
     else:

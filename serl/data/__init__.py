@@ -6,13 +6,14 @@ from pathlib import Path
 
 from serl.data.balance import WHOLE, Sample
 from serl.data.bird import load_bird
-from serl.data.dialogue import load_cosql, load_sparc
+from serl.data.dialogue import load_cosql, load_interactions, load_sparc
 from serl.data.example import Example
+from serl.data.interaction import Interaction
 from serl.data.spider import load_spider
 from serl.data.synsql import load_synsql
 from serl.errors import InputError
 
-__all__ = ["FORMATS", "SAMPLED", "Example", "Sample", "load"]
+__all__ = ["FORMATS", "SAMPLED", "Example", "Interaction", "Sample", "load", "load_interactions"]
 
 _READERS = {"bird": load_bird, "spider": load_spider, "sparc": load_sparc, "cosql": load_cosql}
 SAMPLED = {"synsql": load_synsql}  # read as a stream, of which a sample is kept

@@ -30,5 +30,7 @@ class Example:
     """The data set's own way to gold in words (SynSQL: cot), "" where there is none; only fine-tuning may show it."""
     interaction: str | None = None
     """Id of the dialogue that the question is a turn of, None where it stands alone; turns follow each other."""
+    turn: int | None = None
+    """The turn's number in its dialogue, from 1, None where the question stands alone."""
     tables_path: Path | None = None
     """tables.json with the names and foreign keys of the databases, None where there is none."""

@@ -46,3 +46,22 @@ def split(sql: str) -> list[str]:
     if start is not None:
         statements.append(sql[start:end])
     return statements
+
+
+_PAIRS = frozenset({"!=", "<>", "<=", ">=", "==", "||"})  # of symbols that mean nothing apart
+
+
+def join_operators(sql: str) -> str:
+    """The text without white space inside of operators of two characters, which SQLite would not read.
+
+    >>> join_operators("SELECT a FROM t WHERE b > = 3 AND c ! = '! ='")
+    "SELECT a FROM t WHERE b >= 3 AND c != '! ='"
+    """
+    found = list(tokens(sql))
+    pieces, start = [], 0
+    for left, right in zip(found, found[1:]):
+        apart = sql[left.end():right.start()]
+        if left.group() + right.group() in _PAIRS and apart.isspace():
+            pieces.append(sql[start:left.end()])
+            start = right.start()
+    return "".join([*pieces, sql[start:]])

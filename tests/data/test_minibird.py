@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import random
 import re
@@ -54,6 +55,11 @@ def test_the_same_seed_gives_the_same_bytes_and_another_seed_does_not(tmp_path: 
     assert first.keys() == other.keys()
     assert first["train.json"] != other["train.json"]
     assert first["train_databases/clinic/clinic.sqlite"] != other["train_databases/clinic/clinic.sqlite"]
+
+
+def test_a_seeds_questions_stay_those_that_the_embedded_model_was_trained_on(minibird: Path) -> None:
+    texts = [(minibird / f"{split}.json").read_bytes() for split in ("train", "dev")]
+    assert [hashlib.sha256(text).hexdigest()[:16] for text in texts] == ["33b93378f6520ab9", "a6f9360ef689424f"]
 
 
 def test_counts_are_as_asked_and_spread_over_the_databases(entries: dict[str, list[dict]]) -> None:

@@ -2,7 +2,8 @@
 
 A database is declared in domains/ (schema.py has the language) or made up by invent/, values.py fills it,
 kinds/ has the shapes of questions, slots.py and conditions.py draw what stands in them, phrases.py says it in
-English, compose.py keeps the questions that have one clear answer, writer.py writes the files.
+English, compose.py keeps the questions that have one clear answer, writer.py writes the files. dialogue/ makes
+dialogues on the same databases.
 """
 
 from __future__ import annotations
@@ -51,11 +52,11 @@ def generate(
         return questions(world, count, _generator(seed, name), elsewhere.get(name, ()), **options)
 
     train_questions, dev_questions = [], []
-    for world, for_train, for_dev in zip(seen_worlds, _split(train, SEEN), _split(dev, SEEN), strict=True):
+    for world, for_train, for_dev in zip(seen_worlds, share_out(train, SEEN), share_out(dev, SEEN), strict=True):
         pool = draw(world, for_train + for_dev)
         train_questions += pool[:for_train]
         dev_questions += pool[for_train:]
-    for world, count in zip(unseen_worlds, _split(unseen, UNSEEN), strict=True):
+    for world, count in zip(unseen_worlds, share_out(unseen, UNSEEN), strict=True):
         dev_questions += draw(world, count)
     for world in invented_worlds:
         train_questions += draw(world, invented_questions, may_be_fewer=True)
@@ -80,7 +81,7 @@ def _generator(seed: int, name: str) -> random.Random:
     return random.Random(f"questions/{seed}/{name}")
 
 
-def _split(total: int, parts: Sequence[Any]) -> list[int]:
+def share_out(total: int, parts: Sequence[Any]) -> list[int]:
     """`total` shared out as evenly as it goes, the first parts taking what is left over."""
     return [total // len(parts) + (at < total % len(parts)) for at in range(len(parts))]
 

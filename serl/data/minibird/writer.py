@@ -22,12 +22,16 @@ PAGE_SIZE = 4096  # SQLite's own default could change between builds
 def write_split(root: Path, split: str, worlds: Sequence[World], questions: Sequence[Question]) -> None:
     """SPLIT.json, SPLIT_tables.json and SPLIT_databases/ under `root`."""
     for world in worlds:
-        folder = root / f"{split}_databases" / world.database.name
-        atomic_write_bytes(folder / f"{world.database.name}.sqlite", sqlite_bytes(world))
-        for table in world.database.tables:
-            atomic_write_text(folder / "database_description" / f"{table.name}.csv", description(table))
-    _write_json(root / f"{split}_tables.json", [tables_entry(world.database) for world in worlds])
-    _write_json(root / f"{split}.json", [_entry(*numbered) for numbered in enumerate(questions)])
+        write_database(root / f"{split}_databases" / world.database.name, world)
+    write_json(root / f"{split}_tables.json", [tables_entry(world.database) for world in worlds])
+    write_json(root / f"{split}.json", [_entry(*numbered) for numbered in enumerate(questions)])
+
+
+def write_database(folder: Path, world: World) -> None:
+    """The SQLite file and the description of each of its tables."""
+    atomic_write_bytes(folder / f"{world.database.name}.sqlite", sqlite_bytes(world))
+    for table in world.database.tables:
+        atomic_write_text(folder / "database_description" / f"{table.name}.csv", description(table))
 
 
 def sqlite_bytes(world: World) -> bytes:
@@ -99,5 +103,5 @@ def _describe_values(column: Column) -> str:
     return ""
 
 
-def _write_json(path: Path, document: Any) -> None:
+def write_json(path: Path, document: Any) -> None:
     atomic_write_text(path, json.dumps(document, indent=1, ensure_ascii=False) + "\n")

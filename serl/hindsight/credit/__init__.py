@@ -5,7 +5,6 @@
     candidate.py  a trajectory's final SQL, and the tokens of its spans and differences
     sources.py    oracle_diff, sibling_contrast, surprisal, entropy, parts, parts_surprisal, none; the scale of each
     spread.py     the gap in deviations of what the empty frame does
-    schema.py     column names of a database
     auc.py        does a score find the wrong tokens?
     mistakes.py   that question for every source: failed samples, rows, table
     gate.py       does the teacher's gap beat its controls?

@@ -11,9 +11,9 @@ from serl.config import Config
 from serl.data.example import Example
 from serl.hindsight.credit import sources
 from serl.hindsight.credit.candidate import Piece, candidate_of
-from serl.hindsight.credit.schema import schema_of
 from serl.hindsight.masks import scope_mask
 from serl.sql.sandbox import Sandbox
+from serl.sql.tree.schema import schema_of
 from serl.train.credit.entropy import sample_entropies
 from serl.train.parts import ask_parts
 from serl.train.samples import Sample

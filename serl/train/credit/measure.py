@@ -25,9 +25,9 @@ from serl.hindsight.controls import EMPTY
 from serl.hindsight.credit import sources
 from serl.hindsight.credit.candidate import Piece, candidate_of
 from serl.hindsight.credit.mistakes import Failure, Failures, Row, Table, Tokens, find_failures, joined
-from serl.hindsight.credit.schema import schema_of
 from serl.hindsight.credit.spread import against_spread
 from serl.hindsight.gaps import teacher_student
+from serl.sql.tree.schema import schema_of
 from serl.train.credit.contexts import Case, Contexts
 from serl.train.credit.entropy import sample_entropies
 from serl.train.diagnose import hinted_logprobs

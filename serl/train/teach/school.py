@@ -21,9 +21,9 @@ from serl.agent.token_bytes import TokenBytes
 from serl.config import Config
 from serl.config.hindsight import CLAUSES
 from serl.errors import InputError
-from serl.hindsight.credit.schema import schema_of
 from serl.io import check_writable
 from serl.recompute import recompute_layers
+from serl.sql.tree.schema import schema_of
 from serl.task import load_examples, make_sandbox
 from serl.train import checkpoint
 from serl.train.credit.replay import check_rows, group_of, newest_weights, read_groups, recorded_steps

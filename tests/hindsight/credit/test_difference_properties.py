@@ -14,9 +14,10 @@ from serl.data.minibird.kinds import KINDS
 from serl.data.minibird.world import World
 from serl.hindsight.credit.difference import compare
 from serl.hindsight.credit.difference.assign import best_pairs
-from serl.hindsight.credit.difference.parse import Text, parse
-from serl.hindsight.credit.difference.part import Part
-from serl.hindsight.credit.difference.queries import Reader
+from serl.sql.clauses import clause_f1
+from serl.sql.tree.parse import Text, parse
+from serl.sql.tree.part import Part
+from serl.sql.tree.queries import Reader
 
 # Words that hold a statement together and say nothing that could be wrong alone.
 GLUE = {"SELECT", "FROM", "WHERE", "JOIN", "ON", "AND", "GROUP BY", "HAVING", "ORDER BY", "LIMIT", "CASE", "WHEN",
@@ -81,6 +82,7 @@ def test_a_query_does_not_differ_from_itself_nor_from_its_renamed_self(golds, ki
         assert compare(sql, sql, schema).equal and compare(sql, sql).equal
         renamed = renamed_tables(sql)
         assert compare(renamed, sql, schema).equal and compare(sql, renamed, schema).equal
+        assert clause_f1(renamed, sql, schema).value == clause_f1(sql, sql).value == 1
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
@@ -89,6 +91,7 @@ def test_one_changed_token_is_exactly_what_is_wrong(golds, kind: str) -> None:
         for changed, span in one_token_changed(sql):
             found = compare(changed, sql, schema)
             assert found.wrong == (span,) and not found.missing, (changed, sql)
+            assert clause_f1(changed, sql, schema).value < 1, (changed, sql)
 
 
 @pytest.mark.parametrize("kind", KIND_NAMES)
@@ -109,6 +112,8 @@ def test_any_two_queries_have_a_difference_within_the_text_that_is_empty_both_wa
     (one, schema), (other, _) = random.choice(pool), random.choice(pool)
     there, back = compare(one, other, schema), compare(other, one, schema)
     assert there.equal == back.equal == (there.cost == 0)
+    same = compare(one, other, schema, ordered_select=False).equal
+    assert (clause_f1(one, other, schema).value == 1) == (clause_f1(other, one, schema).value == 1) == same
     assert all(0 <= start < end <= len(one) for start, end in there.wrong)
     assert all(end < start for (_, end), (start, _) in zip(there.wrong, there.wrong[1:]))
     assert list(there.insert_at) == sorted(set(there.insert_at)) and len(there.missing) == len(there.insert_at)

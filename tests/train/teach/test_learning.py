@@ -8,7 +8,7 @@ import torch
 
 from serl.config import Config, TeachConfig
 from serl.errors import InputError
-from serl.hindsight.credit.schema import schema_of
+from serl.sql.tree.schema import schema_of
 from serl.train.engine import TorchEngine
 from serl.train.teach import school
 from serl.train.teach.held_out import examine

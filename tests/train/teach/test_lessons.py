@@ -7,11 +7,11 @@ import pytest
 from serl.config import AgentConfig, Config, HindsightConfig, TeachConfig, load_config
 from serl.errors import InputError
 from serl.hindsight.context import empty_hindsight, make_hindsight
-from serl.hindsight.credit.schema import schema_of
 from serl.hindsight.facts import facts_of, know
 from serl.hindsight.levels import ContextOptions
 from serl.hindsight.teacher_only import GoldAnswer
 from serl.sql.outcome import Outcome, Status
+from serl.sql.tree.schema import schema_of
 from serl.train.teach.lessons import Lesson, LessonWriter
 from tests.agent.test_env import TOKENIZER, encode
 from tests.hindsight.credit.played import PIECE

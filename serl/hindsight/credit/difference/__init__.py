@@ -3,7 +3,7 @@
     compare("SELECT nme FROM city", "SELECT name FROM city WHERE people > 5")
 
 is `Difference(wrong=((7, 10),), insert_at=(20,), missing=("WHERE people > 5",), ...)`. The two texts are read into
-canonical trees (`queries.py` and what it builds on), which are matched at the least cost (`match.py`).
+canonical trees (`serl.sql.tree`), which are matched at the least cost (`match.py`).
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from serl.hindsight.credit.difference.match import Edit, Matcher
-from serl.hindsight.credit.difference.names import Schema
-from serl.hindsight.credit.difference.parse import NotPlaced, Text, Unparsed, parse
-from serl.hindsight.credit.difference.part import Part
-from serl.hindsight.credit.difference.queries import Reader
+from serl.sql.tree.names import Schema
+from serl.sql.tree.parse import NotPlaced, Text, Unparsed, parse
+from serl.sql.tree.part import Part
+from serl.sql.tree.queries import Reader, readings
 
 __all__ = ["Difference", "Schema", "Span", "Unparsed", "compare"]
 
 Span = tuple[int, int]
 """Characters [start, end)."""
 
-_MOST_ORDERS = 24  # ways to tell the uses of a repeated table apart that are tried
 _JOINTS = frozenset({"AND", "OR", ",", "(", ")", "ON", "WHERE"})
 
 
@@ -64,21 +63,12 @@ def compare(predicted: str, reference: str, schema: Schema | None = None, ordere
         goal = Reader(texts[1], schema, ordered_select)
         target = goal.read()
         side = "predicted"
-        found = [_match(*texts, part, target, goal.tables) for part in _readings(texts[0], schema, ordered_select)]
+        found = [_match(*texts, part, target, goal.tables) for part in readings(texts[0], schema, ordered_select)]
     except NotPlaced as error:
         return Unparsed(side, str(error))
     except RecursionError:
         return Unparsed(side, "nested too deeply")
     return min(found, key=lambda difference: difference.cost)
-
-
-def _readings(text: Text, schema: Schema | None, ordered_select: bool) -> Iterable[Part]:
-    """The text's parts, once for each way to number the uses of a repeated table."""
-    first = Reader(text, schema, ordered_select)
-    yield first.read()
-    orders = itertools.product(*(itertools.permutations(range(count)) for count in first.repeated))
-    for order in itertools.islice(orders, 1, _MOST_ORDERS):
-        yield Reader(text, schema, ordered_select, order).read()
 
 
 def _match(predicted: Text, reference: Text, ours: Part, target: Part, tables: set[str]) -> Difference:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from serl.hindsight.credit.difference.part import Part
+from serl.sql.tree.part import Part
 
 
 def separators(part: Part, gone: Sequence[int]) -> frozenset[int]:

@@ -15,12 +15,11 @@ from difflib import SequenceMatcher
 
 from serl.hindsight.credit.difference.assign import best_pairs
 from serl.hindsight.credit.difference.lists import gathered, lead, place, separators
-from serl.hindsight.credit.difference.parse import Text
-from serl.hindsight.credit.difference.part import Part
+from serl.sql.tree.conditions import FLIPPED, SYMMETRIC, spread
+from serl.sql.tree.parse import Text
+from serl.sql.tree.part import Part
 
 CHANGED, REPLACED, QUALIFIER = 1.2, 0.9, 0.4
-_FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-_SYMMETRIC = ("=", "<>", "IS", "NOT IS")
 _WHOLE = frozenset({"flag", "sort", "arm", "else", "operand", "source", "where", "select", "from", "group", "having",
                     "order", "limit", "offset", "branches"})  # never wrappers, nor inside of one
 _FIXED = frozenset({"query", "set", "sort", "arm", "binary"})  # every child has its place
@@ -78,7 +77,7 @@ class Matcher:
 
     def _as_junction(self, p: Part, g: Part) -> Iterator[Match]:
         """x IN (a, b) is x = a OR x = b."""
-        p, g = _alternatives(p), _alternatives(g)
+        p, g = (spread(part) if part.label == "IN" else part for part in (p, g))
         if p.kind == g.kind:
             self._made += [p, g]
             yield self._roots(p, g)
@@ -109,9 +108,9 @@ class Matcher:
 
     def _comparisons(self, p: Part, g: Part) -> Iterator[Match]:
         """a < b is also b > a."""
-        for label, children in ((g.label, g.children), (_FLIPPED.get(g.label), g.children[::-1])):
+        for label, children in ((g.label, g.children), (FLIPPED.get(g.label), g.children[::-1])):
             swapped = children is not g.children
-            if swapped and label is None and not (p.label in _SYMMETRIC or g.label in _SYMMETRIC):
+            if swapped and label is None and not (p.label in SYMMETRIC or g.label in SYMMETRIC):
                 return
             label = label or g.label
             parts = [(0.0, ()) if p.label == label else self._label(p, g)]
@@ -236,13 +235,3 @@ def _inside(part: Part) -> Iterator[tuple[Part, float]]:
 def _table(source: str | None) -> str:
     """The table of a source's key, without the marks of repetition and of outer queries."""
     return (source or "").lstrip("^").partition("#")[0]
-
-
-def _alternatives(part: Part) -> Part:
-    """The part or, where it is x IN (a, b), x = a OR x = b of the same tokens."""
-    if part.kind != "compare" or part.label != "IN" or part.children[1].kind != "values":
-        return part
-    column, values = part.children
-    cases = tuple(Part("compare", "=", part.own, (column, value), column.tokens.union(part.own, value.tokens), part.lo,
-                       part.hi) for value in values.children)
-    return Part("junction", "or", (), cases, part.tokens, part.lo, part.hi, ordered=False)

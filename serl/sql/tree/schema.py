@@ -1,10 +1,10 @@
-"""Column names of a database by table: what the tree difference needs to tell whose column a name is."""
+"""Column names of a database by table: what a tree needs to tell whose column a name is."""
 
 from functools import lru_cache
 from pathlib import Path
 
 from grounding.schema import Database
-from serl.hindsight.credit.difference import Schema
+from serl.sql.tree.names import Schema
 
 
 @lru_cache(maxsize=1024)

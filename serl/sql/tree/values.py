@@ -13,10 +13,10 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from serl.hindsight.credit.difference.names import Scope
-from serl.hindsight.credit.difference.parse import NotPlaced
-from serl.hindsight.credit.difference.part import Part, Ref, moved, widen
-from serl.hindsight.credit.difference.places import Places
+from serl.sql.tree.names import Scope
+from serl.sql.tree.parse import NotPlaced
+from serl.sql.tree.part import Part, Ref, moved, widen
+from serl.sql.tree.places import Places
 
 CONDITIONS = (exp.Connector, exp.Not, exp.Between, exp.In, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Is,
               exp.NullSafeEQ, exp.NullSafeNEQ, exp.Like, exp.Glob, exp.Match, exp.RegexpLike)

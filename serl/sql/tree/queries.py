@@ -7,18 +7,20 @@ GROUP BY and HAVING and what they stand for; ASC and nothing. The order of the S
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sqlglot import exp
 
-from serl.hindsight.credit.difference.conditions import conjuncts
-from serl.hindsight.credit.difference.names import Schema, Scope
-from serl.hindsight.credit.difference.parse import NotPlaced, Text
-from serl.hindsight.credit.difference.part import Group, Part, group, listing, moved
-from serl.hindsight.credit.difference.sources import Joined, Sources, output_names
+from serl.sql.tree.conditions import conjuncts
+from serl.sql.tree.names import Schema, Scope
+from serl.sql.tree.parse import NotPlaced, Text
+from serl.sql.tree.part import Group, Part, group, listing, moved
+from serl.sql.tree.sources import Joined, Sources, output_names
 
 _MOST_QUERIES = 60  # WITH entries are read again wherever they are used
+_MOST_ORDERS = 24  # ways to tell the uses of a repeated table apart that are tried
 
 
 class Reader(Sources):
@@ -164,3 +166,12 @@ class Reader(Sources):
             return [first, replace(empty[1], lo=limit.hi, hi=limit.hi)]
         before = self.text.expect(max(limit.lo, offset.lo) - 1, "OFFSET", ",")
         return [first, listing("offset", [offset], offset.lo, offset.hi, ordered=True, head=(before,))]
+
+
+def readings(text: Text, schema: Schema | None, ordered_select: bool) -> Iterator[Part]:
+    """The text's tree, once for each way to number the uses of a repeated table. Raises NotPlaced as `read` does."""
+    first = Reader(text, schema, ordered_select)
+    yield first.read()
+    orders = itertools.product(*(itertools.permutations(range(count)) for count in first.repeated))
+    for order in itertools.islice(orders, 1, _MOST_ORDERS):
+        yield Reader(text, schema, ordered_select, order).read()

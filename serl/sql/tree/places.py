@@ -12,9 +12,9 @@ from collections.abc import Collection, Hashable, Sequence
 
 from sqlglot import exp
 
-from serl.hindsight.credit.difference.names import Scope
-from serl.hindsight.credit.difference.parse import NotPlaced, Text
-from serl.hindsight.credit.difference.part import Part, widen
+from serl.sql.tree.names import Scope
+from serl.sql.tree.parse import NotPlaced, Text
+from serl.sql.tree.part import Part, widen
 
 _PUNCTUATION = frozenset("( ) , .".split())
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from serl.hindsight.credit.difference.part import Part
+from serl.sql.tree.part import Part
 
 Schema = Mapping[str, Sequence[str]]  # column names by table name
 

@@ -3,7 +3,7 @@
 sqlglot keeps the position of an identifier, a literal, a star and of most functions' names (`meta["start"]`,
 `meta["end"]`, inclusive), not of keywords, operators, NULL and words such as a collation. The parser below adds
 what it can see while it parses; the rest follows from the tokens between two children whose places are exact
-(see `expressions.py`).
+(see `places.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """sqlglot expressions → parts: what is true or false.
 
 What counts as the same: `a = b` and `b = a`, `a > b` and `b < a`; AND and OR in any order; NOT pushed inwards;
-`x BETWEEN a AND b` and `x >= a AND x <= b`; `x IN (a)` and `x = a` (`match.py` adds `x = a OR x = b` and
+`x BETWEEN a AND b` and `x >= a AND x <= b`; `x IN (a)` and `x = a` (whoever compares trees adds `x = a OR x = b` and
 `x IN (b, a)`).
 """
 
@@ -12,14 +12,16 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from serl.hindsight.credit.difference.names import Scope
-from serl.hindsight.credit.difference.parse import NotPlaced
-from serl.hindsight.credit.difference.part import Part, listing, widen
-from serl.hindsight.credit.difference.values import Values
+from serl.sql.tree.names import Scope
+from serl.sql.tree.parse import NotPlaced
+from serl.sql.tree.part import Part, listing, widen
+from serl.sql.tree.values import Values
 
 NEGATED = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 NEGATED |= {word: f"NOT {word}" for word in ("IN", "LIKE", "GLOB", "IS", "MATCH", "REGEXP")}
 NEGATED |= {negated: word for word, negated in NEGATED.items()}
+FLIPPED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}  # a < b is b > a
+SYMMETRIC = ("=", "<>", "IS", "NOT IS")
 
 _COMPARISONS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">=", exp.Is: "IS",
                 exp.NullSafeEQ: "IS", exp.NullSafeNEQ: "NOT IS", exp.Like: "LIKE", exp.Glob: "GLOB",
@@ -137,6 +139,17 @@ def is_junction(part: Part, label: str) -> bool:
 def conjuncts(part: Part) -> tuple[Part, ...]:
     """The conditions that must all hold for `part` to hold."""
     return part.children if is_junction(part, "and") else (part,)
+
+
+def spread(part: Part) -> Part:
+    """x IN (a, b) as x = a OR x = b, x NOT IN (a, b) as x <> a AND x <> b, of the same tokens; others as they are."""
+    if part.kind != "compare" or part.label not in ("IN", "NOT IN") or part.children[1].kind != "values":
+        return part
+    kind, label = ("or", "=") if part.label == "IN" else ("and", "<>")
+    column, values = part.children
+    cases = tuple(Part("compare", label, part.own, (column, value), column.tokens.union(part.own, value.tokens),
+                       part.lo, part.hi) for value in values.children)
+    return Part("junction", kind, (), cases, part.tokens, part.lo, part.hi, ordered=False)
 
 
 def _deep(part: Part) -> frozenset[int]:

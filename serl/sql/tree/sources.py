@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from serl.hindsight.credit.difference.conditions import Conditions, conjuncts
-from serl.hindsight.credit.difference.names import Schema, Scope, Source
-from serl.hindsight.credit.difference.parse import NotPlaced, Text
-from serl.hindsight.credit.difference.part import Group, Part
+from serl.sql.tree.conditions import Conditions, conjuncts
+from serl.sql.tree.names import Schema, Scope, Source
+from serl.sql.tree.parse import NotPlaced, Text
+from serl.sql.tree.part import Group, Part
 
 _JOIN_WORDS = ("JOIN", "INNER", "LEFT", "RIGHT", "FULL", "OUTER", "CROSS", "NATURAL", ",")
 
