@@ -6,8 +6,10 @@ cannot become markup by being forgotten.
 
 from __future__ import annotations
 
+import re
 from html import escape as _escape
 
+HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 VOID = frozenset({"meta", "br", "hr", "col"})
 
 
@@ -21,15 +23,19 @@ def escape(value: object) -> Html:
 
 
 def printable(text: str) -> str:
-    """`text` with control characters made visible and lone surrogates replaced: always writable as UTF-8.
+    """`text` with the characters made visible that control, reorder or hide text, and lone surrogates replaced.
 
-    >>> printable("a\\x00b")
-    'a␀b'
+    So it is always writable as UTF-8, and nothing of it is out of sight. assets/view/dom.js does the same.
+
+    >>> printable("a\\x00b"), printable("\\u202e")
+    ('a␀b', '⟨U+202E⟩')
     """
-    shown = "".join(
-        chr(0x2400 + ord(char)) if ord(char) < 0x20 and char not in "\n\t" else char for char in text
-    )
-    return shown.encode("utf-8", "replace").decode("utf-8")
+    return HIDDEN.sub(_spelled, text).encode("utf-8", "replace").decode("utf-8")
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return chr(0x2400 + code) if code < 0x20 else f"⟨U+{code:04X}⟩"
 
 
 def tag(name: str, /, *children: object, **attributes: object) -> Html:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from serl.errors import InputError
 from serl.evaluate.summary import read_summaries
-from serl.io import read_json, read_jsonl
-from serl.tracking import read_metrics, trajectory_file
+from serl.io import read_json
+from serl.tracking import read_metrics
 
 
 @dataclass(frozen=True)
@@ -42,17 +41,6 @@ class RunData:
     def name(self) -> str:
         """The folder's own name, also when the path was given as `.`."""
         return self.path.resolve().name
-
-    def trajectories_of(self, step: int) -> list[dict[str, Any]]:
-        """Trajectories of one step, none when that step was not recorded."""
-        file = trajectory_file(self.path, step)
-        return read_jsonl(file) if file.exists() else []
-
-    def latest_trajectories(self, max_files: int) -> Iterator[dict[str, Any]]:
-        """Trajectories of the last `max_files` recorded steps, the latest step first."""
-        files = sorted((self.path / "trajectories").glob("step_*.jsonl"), reverse=True)
-        for file in files[:max_files]:
-            yield from read_jsonl(file)
 
 
 def series(metrics: list[dict[str, Any]], key: str) -> list[tuple[float, float]]:

@@ -6,9 +6,11 @@ import math
 import pytest
 
 from serl.evaluate.summary import summarize
+from serl.io import write_jsonl
 from serl.tracking import RunFolder
 
-HOSTILE = "</pre></style><script>alert('x')</script><img src=x onerror=alert(1)>"
+HOSTILE = "</pre></style></script><script>hacked = 1</script><img src=x onerror=hacked=2>\x00\u202e"
+"""Text that would end elements, run a script, hide, and turn what follows around."""
 
 
 @pytest.fixture
@@ -32,11 +34,12 @@ def write_run(path, steps):
     for step in range(1, steps + 1):
         folder.append_metrics(step, step_metrics(step, steps))
     for step in range(max(1, steps - 2), steps + 1):
-        folder.write_trajectories(step, [make_trajectory(step, kind) for kind in TURNS])
+        folder.write_trajectories(step, [row for kind in TURNS for row in make_group(step, kind)])
     for skill, stage in enumerate(("init", "sft", "rl")):
         target = path / "eval" / stage / "summary.json"
         target.parent.mkdir(parents=True)
         target.write_text(json.dumps(summarize(candidate_rows(skill), stage, n=8, seconds=42.0)))
+        write_jsonl(target.with_name("candidates.jsonl"), candidate_rows(skill))
     return path
 
 
@@ -95,6 +98,13 @@ TURNS = {
 }
 
 
+def make_group(step, kind, question_id=None):
+    """Two samples of a question: of this kind, and a wrong one."""
+    question_id = f"{kind}-{step}" if question_id is None else question_id
+    return [make_trajectory(step, each) | {"sample": sample, "question_id": question_id}
+            for sample, each in enumerate((kind, "wrong"))]
+
+
 def make_trajectory(step, kind):
     """One recorded trajectory: prompt, then each turn's action and what the agent was told."""
     tokens, acts, turns = ["<|im_start|>", "user\n", "driver(", "id int pk", ")\n", HOSTILE], [0] * 6, []
@@ -138,6 +148,7 @@ def make_trajectory(step, kind):
         "sampler_logprobs": student,
         "student_logprobs": student,
         "teacher_logprobs": teacher,
+        "gaps": [None if none is None else teacher[index] - none for index, none in enumerate(student)],
         "weights": [1 + 0.02 * ((index % 11) - 5) if acts[index] else 1.0 for index in size],
         "turns": turns,
         "tokens": tokens,
@@ -151,16 +162,21 @@ def make_trajectory(step, kind):
 
 
 def candidate_rows(skill):
-    """60 questions; the higher `skill` (0, 1, 2), the more of them are right."""
+    """60 questions with a greedy answer and 8 samples; the higher `skill` (0, 1, 2), the more of them are right."""
     rows = []
     for number in range(60):
         right = [(number * 7 + sample * 3) % 10 < 1 + 3 * skill for sample in range(9)]
-        candidates = [
-            {"sql": "SELECT 1", "status": "ok", "correct": is_right, "result_key": str(is_right)}
-            for is_right in right
-        ]
-        level = ("simple", "moderate", "challenging")[number % 3]
-        gold = {"status": "timeout" if number == 59 else "ok"}
-        row = {"gold": gold, "seen": number % 3 > 0, "difficulty": level}
-        rows.append(row | {"greedy": candidates[0], "samples": candidates[1:]})
+        greedy, *samples = [candidate(is_right) for is_right in right]
+        rows.append({
+            "question_id": str(number), "db_id": ("formula_1", "gym")[number % 2], "seen": number % 3 > 0,
+            "difficulty": ("simple", "moderate", "challenging")[number % 3],
+            "question": f"Question {number}? {HOSTILE}", "evidence": "", "gold_sql": "SELECT 1",
+            "gold": outcome("timeout" if number == 59 else "ok", ["1"], [[1]]), "greedy": greedy, "samples": samples,
+        })
     return rows
+
+
+def candidate(is_right):
+    sql = "SELECT 1" if is_right else "SELECT 2 -- wrong"
+    return {"sql": sql, "status": "ok", "correct": is_right, "result_key": str(is_right), "turns": 1, "tokens": 9,
+            "mean_logprob": -0.25, "text": f"<solution>{sql}</solution>"}

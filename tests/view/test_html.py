@@ -17,3 +17,7 @@ def test_a_plain_string_never_becomes_markup_by_joining():
 def test_control_characters_are_shown_and_lone_surrogates_can_be_written():
     assert escape("a\x00\x1b[31m\n") == "a␀␛[31m\n"
     assert escape("\ud800").encode("utf-8") == b"?"
+
+
+def test_characters_that_hide_or_turn_text_around_are_spelled_out():
+    assert escape("a\u202eb\u200b\x7f") == "a⟨U+202E⟩b⟨U+200B⟩⟨U+007F⟩"
