@@ -129,5 +129,4 @@ class Pool:
 
     def _gone(self) -> EnginesGone:
         reasons = "; ".join(f"{name}: {why}" for name, why in self.why.items())
-        return EnginesGone(f"no vLLM engine is left ({reasons}); the run is complete up to its last checkpoint: "
-                           "start it again with --resume when the engines are well")
+        return EnginesGone(f"no vLLM engine is left ({reasons})")

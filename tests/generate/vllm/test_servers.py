@@ -158,7 +158,7 @@ def test_without_any_server_the_run_stops_and_says_why_and_how_to_go_on(started)
     generator, servers = started(2)
     for server in servers:
         server.behave = lambda number: "die"
-    with pytest.raises(EnginesGone, match=r"127\.0\.0\.1.*127\.0\.0\.1.*--resume"):
+    with pytest.raises(EnginesGone, match=r"no vLLM engine is left .*127\.0\.0\.1.*127\.0\.0\.1"):
         generate(generator, REQUESTS, 4, 1.0)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from serl.config import load_config
+from serl.errors import WorkFailed
 from serl.generate.vllm.build import Engines
-from serl.generate.vllm.endpoint import EnginesGone
 from serl.generate.vllm.guard import kill_group
 from serl.io import read_jsonl
 from serl.tracking import read_metrics, trajectory_file
@@ -110,7 +110,7 @@ def test_without_any_server_the_run_stops_and_resumes_to_the_same_result(configu
     with monkeypatch.context() as patch:
         killer = Killer(folder, 2, 1, patch)
         killer.start()
-        with pytest.raises(EnginesGone, match="--resume"):
+        with pytest.raises(WorkFailed, match=f"step 2 of 5: no vLLM engine is left .*--resume {folder}"):
             train_run(config, folder)
     assert len(read_metrics(folder)) == 2
     train_run(config, folder)
