@@ -34,8 +34,8 @@ def test_help_loads_nothing_heavy():
     assert result.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["data", "sql", "score", "sft", "train", "eval", "view", "credit", "teach",
-                                     "sweep", "export"])
+@pytest.mark.parametrize("command", ["data", "sql", "score", "sft", "train", "eval", "select", "view", "credit",
+                                     "teach", "sweep", "export"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

@@ -123,6 +123,7 @@ def test_weights_are_read_in_the_precision_that_is_asked_for(checkpoints, stored
 
 def test_an_export_in_bfloat16_holds_rounded_weights_and_no_state(checkpoints, tmp_path, capsys):
     saved, out = checkpoints["tied full float32"], tmp_path / "half"
+    (saved.folder / "selector.json").write_text('{"learnt": 1}')
     assert main(["export", "--checkpoint", str(saved.folder), "--out", str(out), "--dtype", "bfloat16", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     whole, half = (models.load(str(folder), "float32")[0] for folder in (saved.folder, out))
@@ -130,6 +131,7 @@ def test_an_export_in_bfloat16_holds_rounded_weights_and_no_state(checkpoints, t
     for one, other in zip(whole.parameters(), half.parameters(), strict=True):
         assert torch.equal(one.bfloat16().float(), other)
     assert not (out / "state.pt").exists() and (out / "chat_template.jinja").is_file()
+    assert (out / "selector.json").read_text() == '{"learnt": 1}'
     with pytest.raises(SystemExit):
         main(["export", "--checkpoint", str(saved.folder)])
     assert main(["export", "--checkpoint", str(saved.folder), "--out", str(out)]) == 2

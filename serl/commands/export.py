@@ -12,8 +12,9 @@ def add_parser(subparsers) -> None:
     parser = subparsers.add_parser(
         "export", help="write a checkpoint as a plain model folder, its adapter merged",
         description="Write the weights of a checkpoint, without what a run needs to go on, as a folder of a whole "
-                    "model with its tokenizer and chat template. An adapter is added to the weights of its model. "
-                    "Every tool that reads Hugging Face folders opens it, such as transformers and vLLM.")
+                    "model with its tokenizer and chat template, and its reward selector if it has one. An adapter is "
+                    "added to the weights of its model. Every tool that reads Hugging Face folders opens it, such as "
+                    "transformers and vLLM.")
     parser.add_argument("--checkpoint", metavar="MODEL", required=True,
                         help="as model.path: a checkpoint, also of an adapter, embedded, package:NAME or a folder")
     parser.add_argument("--out", metavar="DIR", type=Path, required=True, help="folder to write; it must not exist")
@@ -30,10 +31,14 @@ def run(args: argparse.Namespace) -> int:
     import torch
 
     from serl import lora, model
+    from serl.io import read_text
+    from serl.select.reward import FILE
     from serl.train.checkpoint import replace_model
 
     policy, tokenizer = model.load(args.checkpoint, "float32")
-    replace_model(args.out, policy.to(getattr(torch, args.dtype)), tokenizer, {})
+    selector = Path(args.checkpoint) / FILE
+    kept = {FILE: read_text(selector)} if selector.is_file() else {}
+    replace_model(args.out, policy.to(getattr(torch, args.dtype)), tokenizer, kept)
     parameters, merged = policy.num_parameters(), lora.is_adapter(args.checkpoint)
     if args.json:
         print_json({"model": str(args.out), "dtype": args.dtype, "parameters": parameters, "merged": merged})

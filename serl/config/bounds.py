@@ -113,6 +113,7 @@ RANGES = {
     "teach.lr": (0.0, None),
     "teach.questions": (1, None),
     "eval.n": (0, None),
+    "eval.confidence": (0.5, 1.0),
     "eval.every": (0, None),
     "eval.probe": (1, None),
     "eval.probe_n": (0, None),

@@ -31,13 +31,13 @@ from serl.config.rules import (
     check_loss,
     check_overlap,
     check_partition,
+    check_selection,
     check_sft,
     check_teacher,
     check_tolerance,
 )
 from serl.config.teach import check_teach
 from serl.errors import InputError
-from serl.select import SELECTORS
 
 SHORT = {"reward": "preset"}  # a section that a word may stand for: it is this option of it
 _VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}")
@@ -81,9 +81,6 @@ def validate(config: Config) -> None:
     if config.data.train_from >= config.data.train_to:
         raise InputError(f"config: data.train_from {config.data.train_from} must be below data.train_to "
                          f"{config.data.train_to}")
-    for name in config.eval.select:
-        if name not in SELECTORS:
-            raise InputError(f"config: eval.select has {name!r}; choose from {', '.join(SELECTORS)}")
     if not 0 <= config.hindsight.eps_low < 1:
         raise InputError(f"config: hindsight.eps_low is {config.hindsight.eps_low}; "
                          "it must be in [0, 1), or a weight could reach 0 and flip no credit at all")
@@ -113,6 +110,7 @@ def validate(config: Config) -> None:
     check_teach(config.teach)
     check_data(config.data)
     check_sft(config)
+    check_selection(config)
     _validate_schedule(config)
 
 

@@ -241,7 +241,11 @@ class EvalConfig:
     """When and how the policy is evaluated."""
 
     n: int = 8  # samples a question for vote@n and oracle@n; 0: greedy only
-    select: tuple[str, ...] = ("vote", "oracle")  # of serl.select: first, vote, oracle (needs gold)
+    # Of serl.select: first, greedy, vote, soft, adaptive, logprob, verifier (asks the policy), reward (learnt by
+    # `serl select fit`), and oracle, the bound, which needs gold.
+    select: tuple[str, ...] = ("vote", "oracle")
+    selector: str | None = None  # weights of the reward selector; null: selector.json in the folder of model.path
+    confidence: float = 0.95  # adaptive: sampling stops when the leader is the most likely result with this chance
     temperature: float = 1.0
     batch_size: int = 256
     every: int = 0  # steps between evaluations on `probe` questions during training, greedy; 0: never

@@ -10,6 +10,7 @@ from serl.config.options import (
     AgentConfig,
     Config,
     EngineConfig,
+    EvalConfig,
     GroundingOptions,
     HindsightConfig,
     ModelConfig,
@@ -18,6 +19,7 @@ from serl.config.options import (
     VLLMConfig,
 )
 from serl.errors import InputError
+from serl.select import NAMES, ORACLE, REWARD
 
 # The reductions that a loss is defined by; grpo goes with any.
 REDUCTIONS = {"dapo": ("token_mean",), "cispo": ("token_mean",), "dr_grpo": ("seq_sum",), "gspo": ("seq_mean",),
@@ -186,6 +188,21 @@ def check_teacher(hindsight: HindsightConfig) -> None:
         if str(attrgetter(name)(hindsight) or "null") != usual:
             raise InputError(f"config: hindsight.{name} plays no part in hindsight.source {hindsight.source}, which "
                              f"asks no teacher; leave it {usual}")
+
+
+def check_selection(config: Config) -> None:
+    """Selectors that there are, and the learnt one without gold in what it looks at."""
+    select = config.eval.select
+    for name in select:
+        if name not in (*NAMES, ORACLE):
+            raise InputError(f"config: eval.select has {name!r}; choose from {', '.join((*NAMES, ORACLE))}")
+    if config.eval.selector is not None and REWARD not in select:
+        raise InputError(f"config: eval.selector holds weights of the selector {REWARD}; name it in eval.select")
+    if "adaptive" not in select and config.eval.confidence != EvalConfig().confidence:
+        raise InputError("config: eval.confidence is of the selector adaptive; name it in eval.select")
+    if REWARD in select and config.grounding.mode == "oracle":
+        raise InputError(f"config: the selector {REWARD} looks at what grounding links, and in grounding.mode oracle "
+                         "that is what gold SQL uses; leave it out of eval.select")
 
 
 def check_engine(rollout: RolloutConfig) -> None:

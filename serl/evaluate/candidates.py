@@ -1,58 +1,77 @@
-"""Sampled trajectories as candidates: the records that metrics and selectors work on."""
+"""Candidates with gold's verdict: what evaluation adds to what selectors see; and the lines of `candidates.jsonl`."""
 
-import hashlib
-import json
-import math
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from serl.agent.trajectory import Trajectory
 from serl.reward.panel import judge
-from serl.select.candidate import Candidate
-from serl.sql.outcome import Outcome, Status
+from serl.select import Pick
+from serl.select.oracle import Marked
+from serl.select.oracle import pick as pick_oracle
+from serl.select.pool import Pool, results_of
 from serl.task import Question
 
 
-def candidate(trajectory: Trajectory, question: Question) -> Candidate:
-    """The record of one trajectory; `mean_logprob` is over its sampled tokens."""
-    outcome = trajectory.final_outcome
-    logprobs = [value for value in trajectory.sampler_logprobs if value is not None]
-    return Candidate(
-        sql=trajectory.final_sql,
-        status=_status(trajectory),
-        correct=judge(outcome, question.gold, question.example.gold_sql),
-        result_key=result_key(outcome),
-        turns=len(trajectory.turns),
-        tokens=len(logprobs),
-        mean_logprob=math.fsum(logprobs) / max(1, len(logprobs)),
-        text="\n".join(
-            turn.action_text + (f"\n{turn.observation_text}" if turn.observation_text else "")
-            for turn in trajectory.turns
-        ),
-    )
+@dataclass(frozen=True)
+class MarkedPool:
+    """A question's candidates with gold's verdict on each; and which group of questions it is of."""
+
+    pool: Pool
+    greedy_correct: bool
+    correct: tuple[bool, ...]  # of the samples
+    seen: bool
+    difficulty: str
+
+    def right(self, selector: str, pick: Pick, n: int) -> bool:
+        """Whether what a selector takes of the first n samples is right; taking nothing is not."""
+        chosen = self.pool.choose(selector, pick, n)
+        return chosen is not None and next(each.correct for each in self.marked if each.candidate is chosen)
+
+    def oracle(self, n: int) -> bool:
+        """Whether any of the first n samples is right."""
+        return pick_oracle([Marked(each, correct) for each, correct in zip(self.pool.samples[:n], self.correct)
+                            if not each.lost]) is not None
+
+    def usable_correct(self, n: int) -> list[bool]:
+        """Verdicts on those of the first n samples that no failure of ours met."""
+        return [correct for each, correct in zip(self.pool.samples[:n], self.correct) if not each.lost]
+
+    @property
+    def marked(self) -> list[Marked]:
+        """All candidates, the greedy one first."""
+        pool = self.pool
+        return [Marked(pool.greedy, self.greedy_correct), *map(Marked, pool.samples, self.correct)]
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, Any]) -> MarkedPool:
+        """What a line of `candidates.jsonl` says."""
+        return cls(Pool.from_json(row), row["greedy"]["correct"], tuple(each["correct"] for each in row["samples"]),
+                   row["seen"], row["difficulty"])
 
 
-def _status(trajectory: Trajectory) -> str:
-    """Status of the solution; `infrastructure` if a failure of ours met any turn, `none` without a solution."""
-    if trajectory.infrastructure_failed:
-        return str(Status.INFRASTRUCTURE)
-    outcome = trajectory.final_outcome
-    return str(outcome.status) if outcome is not None else "none"
+def verdicts(trajectories: Sequence[Trajectory], question: Question) -> list[bool]:
+    """Whether each trajectory's solution is right."""
+    return [judge(each.final_outcome, question.gold, question.example.gold_sql) for each in trajectories]
 
 
-def result_key(outcome: Outcome | None) -> str | None:
-    """Equal for results with the same multiset of rows; None where there is no result to vote with.
-
-    Numbers are keyed by six significant digits, so that 0.1 + 0.2 votes with 0.3; column names do not count.
-    """
-    if outcome is None or not outcome.ran:
-        return None
-    rows = sorted(json.dumps([_cell(cell) for cell in row]) for row in outcome.rows)
-    return hashlib.sha256("\n".join([str(len(outcome.columns)), *rows]).encode()).hexdigest()[:16]
-
-
-def _cell(cell: object) -> Any:
-    if isinstance(cell, bytes):
-        return ["bytes", cell.hex()]
-    if isinstance(cell, (int, float)) and not isinstance(cell, bool):
-        return f"{float(cell):.6g}"
-    return ["text", cell] if isinstance(cell, str) else cell
+def to_row(question: Question, pool: Pool, correct: Sequence[bool], seen: bool, gold_rows: int) -> dict[str, Any]:
+    """A line of `candidates.jsonl`; `correct` is of the greedy answer, then of the samples."""
+    example = question.example
+    greedy, *samples = [candidate.to_json() | {"correct": right}
+                        for candidate, right in zip((pool.greedy, *pool.samples), correct, strict=True)]
+    return {
+        "question_id": example.question_id,
+        "db_id": example.db_id,
+        "seen": seen,
+        "difficulty": example.difficulty,
+        "question": example.question,
+        "evidence": example.evidence,
+        "gold_sql": example.gold_sql,
+        "gold": question.gold.to_json(gold_rows),
+        "greedy": greedy,
+        "samples": samples,
+        "results": results_of((pool.greedy, *pool.samples)),
+    }

@@ -10,12 +10,16 @@ from tqdm import tqdm
 
 from serl.agent.env import Environment
 from serl.agent.rollout import Job, rollout
+from serl.agent.trajectory import Trajectory
 from serl.config import EvalConfig
-from serl.evaluate.candidates import candidate
+from serl.evaluate.candidates import to_row, verdicts
+from serl.evaluate.selecting import Selecting
 from serl.evaluate.summary import summarize
 from serl.generate.interface import Generator
 from serl.io import atomic_write_text, write_jsonl
 from serl.parallel import ALONE, Ranks
+from serl.select.pool import Pool
+from serl.select.sampled import candidate
 from serl.sql.sandbox import Sandbox
 from serl.task import Question
 
@@ -32,6 +36,7 @@ def evaluate(
     n: int,
     options: EvalConfig,
     stage: str,
+    selecting: Selecting,
     folder: Path | None = None,
     ranks: Ranks = ALONE,
 ) -> dict[str, Any]:
@@ -49,30 +54,25 @@ def evaluate(
     with tqdm(total=len(jobs), desc=f"evaluate {stage}", unit="answer", disable=not ranks.leads) as bar:
         trajectories = rollout(env, generator, sandbox, jobs, options.temperature, bar.update,
                                options.batch_size).trajectories
-    rows = [
-        _row(question, trajectories[i * (n + 1) : (i + 1) * (n + 1)], unseen)
-        for i, question in enumerate(questions)
-    ]
+    sampled = ranks.most(time.perf_counter() - start)
+    groups = [trajectories[i * (n + 1) : (i + 1) * (n + 1)] for i in range(len(questions))]
+    pools = [_pool(question, group) for question, group in zip(questions, groups)]
+    if n:
+        pools = selecting.add_facts(questions, pools)
+    rows = [to_row(question, pool, verdicts(group, question), question.example.db_id not in unseen, GOLD_ROWS)
+            for question, group, pool in zip(questions, groups, pools)]
     rows = ranks.interleaved(rows, int(ranks.sum(len(rows))))
-    summary = summarize(rows, stage, n, ranks.most(time.perf_counter() - start), options.select)
+    summary = summarize(rows, stage, n, ranks.most(time.perf_counter() - start), options.select,
+                        picks=selecting.picks, confidence=options.confidence)
+    if n:
+        summary["selection"] |= selecting.costs(len(rows), n, sampled, ranks)
     if folder is not None and ranks.leads:
         write_jsonl(folder / "candidates.jsonl", rows)
         atomic_write_text(folder / "summary.json", json.dumps(summary, indent=1))
     return summary
 
 
-def _row(question: Question, trajectories: list, unseen: set[str]) -> dict[str, Any]:
-    greedy, *samples = [candidate(trajectory, question) for trajectory in trajectories]
-    example = question.example
-    return {
-        "question_id": example.question_id,
-        "db_id": example.db_id,
-        "seen": example.db_id not in unseen,
-        "difficulty": example.difficulty,
-        "question": example.question,
-        "evidence": example.evidence,
-        "gold_sql": example.gold_sql,
-        "gold": question.gold.to_json(GOLD_ROWS),
-        "greedy": greedy,
-        "samples": samples,
-    }
+def _pool(question: Question, trajectories: Sequence[Trajectory]) -> Pool:
+    greedy, *samples = trajectories
+    return Pool(question.example.question_id, question.example.db_id, candidate(greedy, greedy=True),
+                tuple(map(candidate, samples)))

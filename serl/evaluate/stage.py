@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from serl.evaluate.runner import evaluate
+from serl.evaluate.selecting import Selecting
 from serl.task import unseen
 from serl.workbench import Workbench
 
@@ -16,5 +17,5 @@ def evaluate_stage(bench: Workbench, stage: str, out: Path | None, n: int, limit
     config = bench.config
     split = bench.preparer.load_split(config.data.eval_split, config.data.max_eval if limit is None else limit)
     return evaluate(bench.env, bench.generator(config.eval.batch_size), bench.sandbox,
-                    bench.preparer.prepare_share(split), unseen(split.examples, config), n, config.eval, stage, out,
-                    bench.ranks)
+                    bench.preparer.prepare_share(split), unseen(split.examples, config), n, config.eval, stage,
+                    Selecting(bench), out, bench.ranks)

@@ -14,6 +14,7 @@ import numpy as np
 
 Z_95 = 1.959963984540054
 """The standard normal's 97.5% quantile: a two-sided 95% interval."""
+_CHUNK = 4_000_000  # counts drawn at a time: 32 MB, whatever the number of questions
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,27 @@ def bootstrap_ratio(
     picks_RG = np.random.default_rng(seed).integers(0, len(groups), size=(resamples, len(groups)))
     means_R = sums_G[picks_RG].sum(axis=1) / sizes_G[picks_RG].sum(axis=1)
     return Estimate(float(sums_G.sum() / sizes_G.sum()), *_percentiles(means_R, level), int(sizes_G.sum()))
+
+
+def resampled_means(values_QM: np.ndarray, seed: int = 0, resamples: int = 2000) -> np.ndarray:
+    """Means [R, M] of M values a question over bootstrap samples of the questions, the same samples for all M.
+
+    So differences and ratios of the columns are paired. Each sample is the counts of its questions, drawn from the
+    multinomial. Raises ValueError when there is no question.
+    """
+    questions = len(values_QM)
+    if not questions:
+        raise ValueError("the mean of no values has no estimate")
+    generator = np.random.default_rng(seed)
+    rows = max(1, _CHUNK // questions)
+    return np.concatenate([
+        generator.multinomial(questions, np.full(questions, 1 / questions), size=min(rows, resamples - start))
+        @ values_QM / questions for start in range(0, resamples, rows)])
+
+
+def interval(value: float, resampled_R: np.ndarray, n: int, level: float = 0.95) -> Estimate:
+    """A value with the percentile interval of what it was in bootstrap samples."""
+    return Estimate(float(value), *_percentiles(resampled_R, level), n)
 
 
 def mean_at_n(correct: Sequence[Sequence[bool]], seed: int = 0) -> Estimate:

@@ -7,17 +7,19 @@ sandbox itself (counted as `infrastructure`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from serl.evaluate.candidates import MarkedPool
+from serl.evaluate.selection import Outcomes, outcomes, selection
 from serl.evaluate.stats import mean_at_n, wilson
 from serl.io import read_json
-from serl.select import SELECTORS
-from serl.select.candidate import ANSWERED, Candidate
+from serl.select import ORACLE, Pick, selectors
+from serl.select.adaptive import CONFIDENCE
+from serl.select.candidate import ANSWERED
 
 STAGES = ("init", "sft", "rl")
-SPLITS = ("seen", "unseen", "all")
 DIFFICULTIES = ("simple", "moderate", "challenging", "easy", "medium", "hard", "extra")
 
 Row = Mapping[str, Any]
@@ -25,34 +27,43 @@ Metrics = dict[str, dict[str, float | int]]
 
 
 def summarize(
-    rows: Sequence[Row], stage: str, n: int, seconds: float, select: Sequence[str] = ("vote", "oracle"), seed: int = 0
+    rows: Sequence[Row], stage: str, n: int, seconds: float, select: Sequence[str] = ("vote", ORACLE), seed: int = 0,
+    picks: Mapping[str, Pick] | None = None, confidence: float = CONFIDENCE,
 ) -> dict[str, Any]:
     """Summary of one stage, in the shape of `summary.json`.
 
     `rows` are lines of `candidates.jsonl`; of each question's samples the first `n` count. `select` names selectors of
-    `serl.select`. With n = 0 only
-    greedy is reported. A split that no question falls in maps to {}. `seconds` is the evaluation's wall time.
+    `serl.select`, and the oracle; `picks` are these, where one was learnt. With n = 0 only greedy is reported. A split
+    that no question falls in maps to {}. `seconds` is the evaluation's wall time. `selection` compares the selectors at
+    every N (`serl.evaluate.selection`).
     """
-    scored = [row for row in rows if row["gold"]["status"] in ANSWERED]
+    scored = [MarkedPool.from_json(row) for row in rows if row["gold"]["status"] in ANSWERED]
+    right = outcomes(scored, selectors(select) if picks is None else picks, n) if n else {}
     by_split = {
-        "seen": [row for row in scored if row["seen"]],
-        "unseen": [row for row in scored if not row["seen"]],
-        "all": scored,
+        "seen": [place for place, pool in enumerate(scored) if pool.seen],
+        "unseen": [place for place, pool in enumerate(scored) if not pool.seen],
+        "all": list(range(len(scored))),
     }
-    levels = {row["difficulty"] for row in scored if row["difficulty"]}
-    return {
+    levels = {pool.difficulty for pool in scored if pool.difficulty}
+    names = [name for name in select if name != "greedy"]
+
+    def metrics(places: Sequence[int]) -> Metrics:
+        return _metrics(scored, places, n, names, right, seed)
+
+    summary = {
         "stage": stage,
         "n": n,
         "questions": len(scored),
         "excluded": len(rows) - len(scored),
-        "infrastructure": sum(len(_candidates(row, n)) - len(_usable(_candidates(row, n))) for row in scored),
+        "infrastructure": sum(each.lost for pool in scored for each in (pool.pool.greedy, *pool.pool.samples[:n])),
         "seconds": seconds,
-        "splits": {split: _metrics(by_split[split], n, select, seed) for split in SPLITS},
+        "splits": {split: metrics(places) for split, places in by_split.items()},
         "by_difficulty": {
-            level: _metrics([row for row in scored if row["difficulty"] == level], n, select, seed)
+            level: metrics([place for place, pool in enumerate(scored) if pool.difficulty == level])
             for level in sorted(levels, key=_difficulty_rank)
         },
     }
+    return summary | ({"selection": selection(scored, right, n, confidence, seed)} if n else {})
 
 
 def read_summaries(run_dir: Path) -> list[dict[str, Any]]:
@@ -62,37 +73,19 @@ def read_summaries(run_dir: Path) -> list[dict[str, Any]]:
     return [read_json(found[stage]) for stage in order]
 
 
-def _metrics(rows: Sequence[Row], n: int, select: Sequence[str], seed: int) -> Metrics:
+def _metrics(pools: Sequence[MarkedPool], places: Sequence[int], n: int, select: Sequence[str], right: Outcomes,
+             seed: int) -> Metrics:
     """Every metric that has at least one question to stand on."""
     metrics: Metrics = {}
-    greedy = [row["greedy"]["correct"] for row in rows if _usable([row["greedy"]])]
+    greedy = [pools[place].greedy_correct for place in places if not pools[place].pool.greedy.lost]
     if greedy:
         metrics["greedy"] = wilson(sum(greedy), len(greedy)).to_json()
-    groups = [samples for row in rows if (samples := _usable(row["samples"][:n]))]
+    groups = {place: correct for place in places if (correct := pools[place].usable_correct(n))}
     if groups:
-        correct = [[sample["correct"] for sample in samples] for samples in groups]
-        metrics[f"mean@{n}"] = mean_at_n(correct, seed).to_json()
+        metrics[f"mean@{n}"] = mean_at_n(list(groups.values()), seed).to_json()
         for name in select:
-            picked = _picked_correct(groups, SELECTORS[name])
-            metrics[f"{name}@{n}"] = wilson(picked, len(groups)).to_json()
+            metrics[f"{name}@{n}"] = wilson(sum(right[name, n][place] for place in groups), len(groups)).to_json()
     return metrics
-
-
-def _picked_correct(
-    groups: Sequence[Sequence[Candidate]], pick: Callable[[Sequence[Candidate]], int | None]
-) -> int:
-    """In how many groups the picked candidate is correct; a group where nothing is picked is not."""
-    picks = [(samples, pick(samples)) for samples in groups]
-    return sum(index is not None and samples[index]["correct"] for samples, index in picks)
-
-
-def _candidates(row: Row, n: int) -> list[Candidate]:
-    return [row["greedy"], *row["samples"][:n]]
-
-
-def _usable(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The candidates whose outcome is the model's own doing."""
-    return [candidate for candidate in candidates if candidate["status"] != "infrastructure"]
 
 
 def _difficulty_rank(level: str) -> tuple[int, str]:

@@ -29,9 +29,9 @@ def metric_names(summaries: Sequence[Summary]) -> list[str]:
     return list(dict.fromkeys(name for metrics in groups for name in metrics))
 
 
-def blocks(summaries: Sequence[Summary]) -> list[Block]:
+def blocks(summaries: Sequence[Summary], names: Sequence[str] | None = None) -> list[Block]:
     """The table's blocks: seen, unseen, all, then one a difficulty. Groups without questions are left out."""
-    names = metric_names(summaries)
+    names = metric_names(summaries) if names is None else names
     group_names = dict.fromkeys(name for summary in summaries for name in _groups(summary))
     return [_block(group, summaries, names) for group in group_names if _has_questions(group, summaries)]
 
@@ -48,11 +48,12 @@ def cell_text(estimate: Mapping[str, float] | None) -> str:
     return f"{value:.1f} ({low:.1f}–{high:.1f})"
 
 
-def plain_table(summaries: Sequence[Summary]) -> str:
-    """The table as aligned text, without a trailing newline."""
-    header = ["", *metric_names(summaries)]
+def plain_table(summaries: Sequence[Summary], names: Sequence[str] | None = None) -> str:
+    """The table as aligned text, without a trailing newline; `names` are the metrics to show, all by default."""
+    names = metric_names(summaries) if names is None else names
+    header = ["", *names]
     lines = [header]
-    for block in blocks(summaries):
+    for block in blocks(summaries, names):
         lines.append([f"{block.name} ({block.questions})"])
         lines += [[f"  {stage}", *map(cell_text, cells)] for stage, cells in block.rows]
     # A block's heading may run past the first column, so only full rows decide the widths.

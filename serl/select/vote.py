@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from serl.select.candidate import ANSWERED, Candidate
+from serl.select.candidate import Candidate
 
 
 def pick(candidates: Sequence[Candidate]) -> int | None:
@@ -17,13 +17,9 @@ def pick(candidates: Sequence[Candidate]) -> int | None:
 
     A tie goes to the result whose first member came earliest, so the choice is a function of the list.
     """
-    voters = [
-        (index, candidate["result_key"])
-        for index, candidate in enumerate(candidates)
-        if candidate["status"] in ANSWERED and candidate["result_key"] is not None
-    ]
-    if not voters:
+    votes = Counter(candidate.result_key for candidate in candidates if candidate.answered)
+    if not votes:
         return None
-    votes = Counter(key for _, key in voters)
     most = max(votes.values())
-    return next(index for index, key in voters if votes[key] == most)
+    return next(index for index, candidate in enumerate(candidates)
+                if candidate.answered and votes[candidate.result_key] == most)

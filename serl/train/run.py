@@ -9,6 +9,7 @@ from serl import model as models
 from serl.agreement import check_agreement
 from serl.config import Config, to_dict
 from serl.errors import InputError
+from serl.evaluate.selecting import reward_of
 from serl.evaluate.stage import evaluate_stage
 from serl.evaluate.summary import read_summaries
 from serl.parallel import Ranks, open_ranks
@@ -42,6 +43,7 @@ def _train_run(config: Config, folder: Path, ranks: Ranks, preemption: Preemptio
         raise InputError(f"config: grounding.links {config.grounding.links} would ask the policy, which training "
                          "changes; serve the model that it starts from, and name it by grounding.chat_url")
     terms_of(config.reward)  # a term that cannot be imported is told of now
+    reward_of(config)  # its weights are there, or it is said now and not when the first evaluation ends
     newest = ranks.first(lambda: checkpoint.latest(folder / "checkpoints"))
     for split in (config.data.train_split, config.data.eval_split):  # before gigabytes of weights are read
         load_examples(config, split)

@@ -13,8 +13,8 @@ STAGE_NAMES = {"init": "init: before any training", "sft": "sft: after the warm 
 MEANING = (
     "Percent of questions whose result equals gold's, with 95% intervals over questions (Wilson; bootstrap "
     "for mean@N). “Seen” databases were trained on, “unseen” ones never. vote@N takes the most frequent "
-    "result of N samples. oracle@N asks whether any of them was right: it needs gold and bounds every "
-    "selector from above."
+    "result of N samples; other selectors' names@N choose among them in their own ways (serl select). "
+    "oracle@N asks whether any of them was right: it needs gold and bounds every selector from above."
 )
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from serl.io import read_jsonl
-from serl.select import SELECTORS
+from serl.select import NEEDS, ORACLE, SELECTORS
 from serl.select.candidate import ANSWERED
+from serl.select.pool import Pool
 from serl.view.compact import answer
 from serl.view.packed import Archive
 
 Row = Mapping[str, Any]
 COLUMNS = {"id": "question_id", "db": "db_id", "question": "question", "difficulty": "difficulty", "seen": "seen"}
-LOST = "infrastructure"  # the status of a candidate that a failure of ours met
 
 
 def selection_archive(run_dir: Path) -> tuple[dict[str, Any], Archive]:
@@ -34,7 +34,7 @@ def selection_archive(run_dir: Path) -> tuple[dict[str, Any], Archive]:
                 for name, value in {"stage": path.parent.name, **_facts(row, document)}.items():
                     columns.setdefault(name, []).append(value)
                 archive.add(document)
-    return {"selectors": ["greedy", *SELECTORS], "starts": archive.starts, "columns": columns}, archive
+    return {"selectors": [*SELECTORS, ORACLE], "starts": archive.starts, "columns": columns}, archive
 
 
 def question_document(row: Row) -> dict[str, Any]:
@@ -45,14 +45,19 @@ def question_document(row: Row) -> dict[str, Any]:
 
 
 def picks(row: Row) -> dict[str, int | None]:
-    """The candidate that each selector takes, as its place in [greedy, *samples]; None where it takes none."""
-    usable = [place for place, sample in enumerate(row["samples"], 1) if sample["status"] != LOST]
-    samples = [row["samples"][place - 1] for place in usable]
-    found: dict[str, int | None] = {"greedy": None if row["greedy"]["status"] == LOST else 0}
+    """The candidate that each selector takes, as its place in [greedy, *samples]; None where it takes none.
+
+    A selector that looks at a fact which no sample has takes none. The learnt one is not asked: its weights are with
+    the checkpoint.
+    """
+    pool = Pool.from_json(row)
+    candidates, found = [pool.greedy, *pool.samples], {}
     for name, pick in SELECTORS.items():
-        index = pick(samples)
-        found[name] = None if index is None else usable[index]
-    return found
+        known = name not in NEEDS or any(getattr(sample, NEEDS[name]) is not None for sample in pool.samples)
+        chosen = pool.choose(name, pick, len(pool.samples)) if known else None
+        found[name] = next((place for place, each in enumerate(candidates) if each is chosen), None)
+    right = [place for place, each in enumerate(row["samples"], 1) if each["correct"] and not candidates[place].lost]
+    return found | {ORACLE: right[0] if right else None}
 
 
 def _facts(row: Row, document: Row) -> dict[str, Any]:

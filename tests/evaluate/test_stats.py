@@ -1,6 +1,7 @@
+import numpy as np
 import pytest
 
-from serl.evaluate.stats import bootstrap_mean, bootstrap_ratio, mean_at_n, wilson
+from serl.evaluate.stats import bootstrap_mean, bootstrap_ratio, interval, mean_at_n, resampled_means, wilson
 
 
 def test_wilson_of_8_in_10_is_the_textbook_interval():
@@ -73,3 +74,26 @@ def test_ratio_of_groups_of_one_is_the_mean():
 def test_ratio_refuses_groups_without_questions(groups):
     with pytest.raises(ValueError, match="group"):
         bootstrap_ratio(groups)
+
+
+def test_resampled_means_are_of_the_same_questions_in_every_column():
+    values_QM = np.array([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0]])
+    means_RM = resampled_means(values_QM, seed=3, resamples=500)
+    assert means_RM.shape == (500, 3) and (means_RM[:, 0] == means_RM[:, 2]).all()
+    assert (means_RM[:, 1] <= means_RM[:, 0]).all()  # who is never better is not better in any sample
+    assert set(np.round(means_RM * 4, 9).ravel()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert (means_RM == resampled_means(values_QM, seed=3, resamples=500)).all()
+    assert means_RM[:, 0].mean() == pytest.approx(0.75, abs=0.05)
+
+
+def test_its_interval_is_that_of_the_bootstrap_of_one_column():
+    values = np.random.default_rng(1).random(200)
+    one = bootstrap_mean(list(values), resamples=4000)
+    column = interval(values.mean(), resampled_means(values[:, None], resamples=4000)[:, 0], 200)
+    assert (column.value, column.n) == (pytest.approx(one.value), 200)
+    assert column.low == pytest.approx(one.low, abs=0.005) and column.high == pytest.approx(one.high, abs=0.005)
+
+
+def test_no_question_has_no_resampled_mean():
+    with pytest.raises(ValueError, match="no values"):
+        resampled_means(np.empty((0, 2)))

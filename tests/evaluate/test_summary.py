@@ -123,3 +123,17 @@ def test_the_markdown_table_has_one_row_a_stage_and_group(two_stages):
     assert lines[0] == "| questions | stage | greedy | mean@1 | vote@1 | oracle@1 |"
     assert lines[2] == "| seen (10) | init | 0.0 (0.0–27.8) | – | – | – |"
     assert {line.count("|") for line in lines} == {7}
+
+
+def test_the_terminal_table_may_show_some_metrics_only(two_stages):
+    lines = plain_table(two_stages, ["greedy", "mean@1"]).splitlines()
+    assert lines[1].split() == ["greedy", "mean@1"] and "upper bound" in lines[0]
+    assert lines[4].split() == ["rl", "100.0", "(72.2–100.0)", "100.0", "(100.0–100.0)"]
+
+
+def test_selectors_are_compared_at_every_n_where_there_are_samples():
+    summary = summarize(ROWS, "sft", n=4, seconds=0)
+    at = summary["selection"]["splits"]["all"]["at"]
+    assert [at[n]["vote"]["value"]["value"] for n in ("1", "2", "4")] == [0.25, 0.25, 0.5]
+    assert at["4"]["oracle"]["value"]["value"] == summary["splits"]["all"]["oracle@4"]["value"]
+    assert "selection" not in summarize(ROWS, "sft", n=0, seconds=0)

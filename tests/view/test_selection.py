@@ -19,12 +19,14 @@ ROW = {"question_id": "7", "db_id": "gym", "seen": True, "difficulty": "simple",
 
 def test_picks_are_places_among_all_candidates_and_lost_samples_are_not_offered():
     # Greedy is place 0; the first usable sample is place 2; "a" has most votes; place 3 is the right one.
-    assert picks(ROW) == {"greedy": 0, "first": 2, "vote": 2, "oracle": 3}
+    # Nobody has stored results, log-probs of the SQL, or P("Yes").
+    unknown = {"soft": None, "logprob": None, "verifier": None}
+    assert picks(ROW) == {"first": 2, "greedy": 0, "vote": 2, "adaptive": 2, "oracle": 3} | unknown
 
 
 def test_a_selector_that_takes_nothing_has_no_place():
     row = ROW | {"samples": [sample(None, False, "error")], "greedy": sample(None, False, "infrastructure")}
-    assert picks(row) == {"greedy": None, "first": 1, "vote": None, "oracle": None}
+    assert [picks(row)[name] for name in ("first", "vote", "oracle")] == [1, None, None]
 
 
 def test_the_index_has_a_row_a_question_of_every_stage_with_samples(tmp_path):
@@ -32,10 +34,10 @@ def test_the_index_has_a_row_a_question_of_every_stage_with_samples(tmp_path):
     write_jsonl(tmp_path / "eval" / "rl" / "candidates.jsonl", [ROW, ROW | {"question_id": "8"}])
     index, archive = selection_archive(tmp_path)
     columns = index["columns"]
-    assert index["selectors"] == ["greedy", "first", "vote", "oracle"]
+    assert index["selectors"] == ["first", "greedy", "vote", "soft", "logprob", "verifier", "adaptive", "oracle"]
     assert columns["stage"] == ["rl", "rl"] and columns["id"] == ["7", "8"]
     assert (columns["size"][0], columns["right"][0], columns["agree"][0]) == (5, 1, 2)
-    assert columns["picks"][0] == [False, False, False, True]
+    assert columns["picks"][0] == [False, False, False, None, None, None, False, True]
     assert len(archive.elements()) == 1 and index["starts"] == [0]
 
 
