@@ -77,7 +77,8 @@ class Grounder:
         self.config = config
         if reasoner is not None and config.mode == "oracle":
             raise InputError("grounding mode oracle keeps what gold SQL uses and has no use for a model's links")
-        self._progress, self._reasoner = progress, reasoner
+        self.progress = progress  # whether building an index shows how far it is
+        self._reasoner = reasoner
         found = find_encoder(encoder) if isinstance(encoder, str) else encoder
         self._encoder = CachedEncoder(found, self.cache_dir / "vectors") if found else None
         self._opened: dict[tuple, Opened] = {}
@@ -114,7 +115,7 @@ class Grounder:
         opened = self._opened.pop(key, None)
         if opened is None:
             database = Database.read(path, description_dir, tables_json)
-            index = ValueIndex.open(database, self.cache_dir, self._encoder, self.config, self._progress)
+            index = ValueIndex.open(database, self.cache_dir, self._encoder, self.config, self.progress)
             opened = Opened(database, index, Profile(database, index, self._encoder))
         self._opened[key] = opened  # last: the dictionary is in order of use
         if len(self._opened) > OPEN_DATABASES:

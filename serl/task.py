@@ -17,7 +17,7 @@ from grounding import GroundedSchema, Grounder, GroundingConfig, Request, render
 from grounding.reasoning import Reasoner
 from serl import data
 from serl.agent.env import Environment
-from serl.config import Config, DataConfig
+from serl.config import Config, DataConfig, GroundingOptions
 from serl.data.balance import balanced
 from serl.data.example import Example
 from serl.errors import InputError
@@ -149,17 +149,22 @@ class Preparer:
         return Split(name, [examples[i] for i in kept], [positions[i] for i in kept], outcomes)
 
     def _question(self, split: Split, index: int, grounded: GroundedSchema) -> Question:
-        """Render S' within its budget, or within what a long question leaves of the model's length."""
-        example, options = split.examples[index], self.config.grounding
-
-        def prompt(budget: int) -> tuple[str, list[int]]:
-            schema = render_schema(grounded, options.style, budget, self.env.count_tokens, options.samples)
-            return schema, self.env.prompt_ids(example, schema)
-
-        schema, ids = prompt(options.budget)
-        while (over := len(ids) - self.env.longest_prompt) > 0:  # once, or again where tokens join at its ends
-            schema, ids = prompt(self.env.count_tokens(schema) - over)
+        example = split.examples[index]
+        schema, ids = render_prompt(self.env, example, grounded, self.config.grounding)
         return Question(example, split.positions[index], schema, tuple(ids), split.gold[example.question_id])
+
+
+def render_prompt(env: Environment, example: Example, grounded: GroundedSchema, options: GroundingOptions
+                  ) -> tuple[str, list[int]]:
+    """S' within its budget, or within what a long question leaves of the model's length, and the prompt's tokens."""
+    def prompt(budget: int) -> tuple[str, list[int]]:
+        schema = render_schema(grounded, options.style, budget, env.count_tokens, options.samples)
+        return schema, env.prompt_ids(example, schema)
+
+    schema, ids = prompt(options.budget)
+    while (over := len(ids) - env.longest_prompt) > 0:  # once, or again where tokens join at its ends
+        schema, ids = prompt(env.count_tokens(schema) - over)
+    return schema, ids
 
 
 def load_examples(config: Config, split: str) -> list[Example]:

@@ -29,13 +29,14 @@ def fails(capsys, *argv: str) -> str:
 
 def test_help_loads_nothing_heavy():
     code = ("import sys; from serl.cli import parser; parser().format_help(); heavy = {'torch', 'transformers', "
-            "'faiss', 'sentence_transformers', 'vllm', 'matplotlib'}; print(sorted(heavy & set(sys.modules)))")
+            "'faiss', 'sentence_transformers', 'vllm', 'matplotlib', 'fastapi', 'uvicorn'}; "
+            "print(sorted(heavy & set(sys.modules)))")
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert result.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["data", "sql", "score", "sft", "train", "eval", "select", "view", "credit",
-                                     "teach", "sweep", "export"])
+@pytest.mark.parametrize("command", ["data", "sql", "score", "sft", "train", "eval", "select", "ask", "serve", "view",
+                                     "credit", "teach", "sweep", "export"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])

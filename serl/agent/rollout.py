@@ -1,5 +1,8 @@
 """Rollouts: many episodes at once, and no barrier between their turns.
 
+    rollout(...)    every job of a list to its end
+    Rollout(...)    trajectories that begin at any time, as questions come in
+
 While the generator decodes, the sandbox runs the SQL of other trajectories; an observation that is ready goes back in
 as the next request. Trajectory i draws from its own random streams, so who ends first does not influence any of them.
 
@@ -52,92 +55,136 @@ def rollout(env: Environment, generator: Generator, sandbox: Sandbox, jobs: Sequ
     At most `at_once` episodes are under way (None: all); one that takes longer than `deadline_s` ends with stop
     `deadline`, and counts as a failure of ours.
     """
-    running = _Rollout(env, generator, sandbox, jobs, temperature, progress, at_once or len(jobs), deadline_s,
-                       patience_s)
+    running = Rollout(env, generator, sandbox, patience_s)
+    ended: dict[int, Trajectory] = {}
     try:
-        return running.run()
+        while len(ended) < len(jobs):
+            while running.begun < len(jobs) and len(running) < (at_once or len(jobs)):
+                running.begin(jobs[running.begun], temperature, deadline_s)
+            ended.update(found := running.step())
+            if found:
+                progress(len(found))
     finally:
         running.close()
+    return RolloutResult([ended[index] for index in range(len(jobs))], running.seconds["generate"],
+                         running.seconds["sql_wait"], running.seconds["sql"])
 
 
-class _Rollout:
-    """A rollout under way. A trajectory, named by the place of its job, is with the generator or with the database."""
+def _tell_nobody(index: int, trajectory: Trajectory, answered: bool) -> None:
+    pass
 
-    def __init__(self, env: Environment, generator: Generator, sandbox: Sandbox, jobs: Sequence[Job],
-                 temperature: float, progress: Callable[[int], None], at_once: int, deadline_s: float | None,
-                 patience_s: float) -> None:
-        self.env, self.generator, self.sandbox, self.jobs, self.temperature = env, generator, sandbox, jobs, temperature
-        self.progress, self.at_once, self.deadline_s = progress, at_once, deadline_s
+
+class Rollout:
+    """Trajectories under way, each named by how many were begun before it; one is with the generator or the database.
+
+    `tell(index, trajectory, answered)` is called when an action was sampled, and again when it has its answer.
+    """
+
+    def __init__(self, env: Environment, generator: Generator, sandbox: Sandbox, patience_s: float = 1.0,
+                 tell: Callable[[int, Trajectory, bool], None] = _tell_nobody) -> None:
+        self.env, self.generator, self.sandbox, self.tell = env, generator, sandbox, tell
         self.patience_s = patience_s if generator.stepwise else 0.0
-        self.episodes: list[Episode] = []
-        self.deadlines: dict[int, float] = {}  # of the trajectories under way
+        self.begun = 0
+        self.jobs: dict[int, tuple[Job, float, float | None]] = {}  # with temperature, and seconds until the deadline
+        self.episodes: dict[int, Episode] = {}
+        self.deadlines: dict[int, float] = {}
         self.sampled: set[int] = set()  # trajectories that the generator has
         self.queries: dict[int, Query] = {}  # trajectories that wait for the database
         self.slow: set[Path] = set()  # databases that somebody waited for in vain
+        self.ended: list[tuple[int, Trajectory]] = []
         self.seconds = {"generate": 0.0, "sql_wait": 0.0, "sql": 0.0}
 
-    def run(self) -> RolloutResult:
-        self.start()
-        while self.sampled or self.queries:
-            generations = self.poll()
-            self.await_answers()
-            for index in sorted(index for index, query in self.queries.items() if query.outcome.done()):
-                self.observe(index, self.queries.pop(index).outcome.result())
-            for index, generation in sorted(generations, key=lambda found: found[0]):
-                self.act(index, generation)
-            self.expire()
-            self.start()
-        return RolloutResult([episode.trajectory for episode in self.episodes], self.seconds["generate"],
-                             self.seconds["sql_wait"], self.seconds["sql"])
+    def __len__(self) -> int:
+        """How many are under way."""
+        return len(self.episodes)
 
-    def start(self) -> None:
-        """Begin episodes while there is room."""
-        while len(self.episodes) < len(self.jobs) and len(self.deadlines) < self.at_once:
-            index = len(self.episodes)
-            self.episodes.append(self.env.start(list(self.jobs[index].prompt_ids)))
-            self.deadlines[index] = math.inf if self.deadline_s is None else time.monotonic() + self.deadline_s
-            self.request(index)
+    def begin(self, job: Job, temperature: float, deadline_s: float | None = None) -> int:
+        """Ask for the first action of a trajectory; the number that names it."""
+        index, self.begun = self.begun, self.begun + 1
+        self.jobs[index] = job, temperature, deadline_s
+        self.episodes[index] = self.env.start(list(job.prompt_ids))
+        self.deadlines[index] = math.inf if deadline_s is None else time.monotonic() + deadline_s
+        self.request(index)
+        return index
+
+    def step(self, most_s: float = math.inf) -> list[tuple[int, Trajectory]]:
+        """Go on with all of them by one poll of the generator; those that have ended since.
+
+        Where all wait for the database, one waits here until it answers, but not longer than `most_s` seconds.
+        """
+        if not self.episodes:
+            return []
+        generations = self.poll()
+        self.await_answers(most_s)
+        for index in sorted(index for index, query in self.queries.items() if query.outcome.done()):
+            self.observe(index, self.queries.pop(index).outcome.result())
+        for index, generation in sorted(generations, key=lambda found: found[0]):
+            self.act(index, generation)
+        self.expire()
+        ended, self.ended = self.ended, []
+        return ended
+
+    def cancel(self, index: int) -> None:
+        """Forget a trajectory, and take back what still runs for it; of no effect if it has ended."""
+        if index not in self.episodes:
+            return
+        if index in self.sampled:
+            self.sampled.remove(index)
+            self.generator.cancel(index)
+        if index in self.queries:
+            self.queries.pop(index).cancel()
+        self.generator.release(index)
+        del self.jobs[index], self.episodes[index], self.deadlines[index]
+
+    def close(self) -> None:
+        """Leave nothing behind, whatever happened."""
+        for index in list(self.episodes):
+            self.cancel(index)
 
     def poll(self) -> list[tuple[int, Generation]]:
         if not self.sampled:
             return []
         with self.clock("generate"):
-            return self.generator.poll(block=not self.queries and self.deadline_s is None)
+            return self.generator.poll(block=not self.queries and min(self.deadlines.values()) == math.inf)
 
     def request(self, index: int) -> None:
         """Ask for the next action of a trajectory."""
-        job, trajectory = self.jobs[index], self.episodes[index].trajectory
+        (job, temperature, _), trajectory = self.jobs[index], self.episodes[index].trajectory
         stream = None if job.stream is None else (*job.stream, len(trajectory.turns))
         request = Request(trajectory.token_ids, stream, len(job.prompt_ids), session=index)
-        self.generator.submit(index, request, self.env.config.max_new_tokens, self.temperature)
+        self.generator.submit(index, request, self.env.config.max_new_tokens, temperature)
         self.sampled.add(index)
 
     def act(self, index: int, generation: Generation) -> None:
         """Take a sampled action; its SQL, if it has any, goes to the database."""
         self.sampled.remove(index)
-        sql = self.episodes[index].act(generation.ids, generation.logprobs)
+        episode = self.episodes[index]
+        sql = episode.act(generation.ids, generation.logprobs)
+        self.tell(index, episode.trajectory, False)
         if sql is None:
             self.observe(index, None)
         else:
-            self.queries[index] = self.sandbox.submit(self.jobs[index].example.db_path, sql)
+            self.queries[index] = self.sandbox.submit(self.jobs[index][0].example.db_path, sql)
 
     def observe(self, index: int, outcome: Outcome | None) -> None:
         """Take the answer to the last action, and go on."""
         self.seconds["sql"] += 0.0 if outcome is None else outcome.ms / 1000
-        self.episodes[index].observe(outcome)
-        if self.episodes[index].done:
+        episode = self.episodes[index]
+        episode.observe(outcome)
+        self.tell(index, episode.trajectory, True)
+        if episode.done:
             self.finish(index)
         else:
             self.request(index)
 
-    def await_answers(self) -> None:
+    def await_answers(self, most_s: float) -> None:
         """Wait for the answers that are due, all that were asked for; for one if there is nothing else to do."""
         due = {query.outcome: path for index, query in self.queries.items()
-               if (path := self.jobs[index].example.db_path) not in self.slow}
+               if (path := self.jobs[index][0].example.db_path) not in self.slow}
         with self.clock("sql_wait"):
             self.slow |= {due[outcome] for outcome in self.pending_after(self.patience_s, due)}
             if self.queries and not self.sampled:
-                self.pending_after(math.inf, [query.outcome for query in self.queries.values()], FIRST_COMPLETED)
+                self.pending_after(most_s, [query.outcome for query in self.queries.values()], FIRST_COMPLETED)
 
     def pending_after(self, seconds: float, outcomes: Iterable[Future[Outcome]], until: str = ALL_COMPLETED
                       ) -> set[Future[Outcome]]:
@@ -147,29 +194,17 @@ class _Rollout:
 
     def expire(self) -> None:
         """End the trajectories whose time is over."""
-        if self.deadline_s is None:
-            return
         now = time.monotonic()
         for index in [index for index, deadline in self.deadlines.items() if deadline < now]:
-            late = Outcome(Status.INFRASTRUCTURE, error=f"the trajectory took more than {self.deadline_s:g} s")
+            error = f"the trajectory took more than {self.jobs[index][2]:g} s"
+            late = Outcome(Status.INFRASTRUCTURE, error=error)
             self.episodes[index].expire(late if index in self.queries else None)
             self.finish(index)
 
     def finish(self, index: int) -> None:
         """A trajectory is over; what still runs for it is taken back."""
-        del self.deadlines[index]
-        if index in self.sampled:
-            self.sampled.remove(index)
-            self.generator.cancel(index)
-        if index in self.queries:
-            self.queries.pop(index).cancel()
-        self.generator.release(index)
-        self.progress(1)
-
-    def close(self) -> None:
-        """Leave nothing behind, whatever happened."""
-        for index in list(self.deadlines):
-            self.finish(index)
+        self.ended.append((index, self.episodes[index].trajectory))
+        self.cancel(index)
 
     @contextmanager
     def clock(self, name: str) -> Iterator[None]:

@@ -44,6 +44,14 @@ def parse_overrides(rest: Sequence[str]) -> list[tuple[str, str]]:
     return overrides
 
 
+def written_overrides(rest: Sequence[str]) -> list[tuple[str, str]]:
+    """The same for commands with an optional argument, which would take VALUE for it: only as --section.key=VALUE."""
+    for item in rest:
+        if not item.startswith("--") or "=" not in item:
+            raise InputError(f"unexpected argument {item!r}; overrides are written --section.key=VALUE here")
+    return parse_overrides(rest)
+
+
 def config_of(args: argparse.Namespace) -> Config:
     """The resolved config of a command line."""
     return load_config(args.config, parse_overrides(args.overrides))

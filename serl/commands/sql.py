@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from serl.sql.outcome import Outcome
 
 _SHOWN_ROWS = 50
-_SHOWN_WIDTH = 40
 
 
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
@@ -50,22 +49,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _describe(outcome: Outcome) -> str:
     """The outcome for a human: a table of the first rows, then one line of status."""
+    from serl.sql.table import printable, table
+
     status = f"{outcome.status.value}, {outcome.row_count} rows, {outcome.ms:.1f} ms"
-    lines = _table(outcome) if outcome.columns else []
-    return "\n".join([*lines, f"{status}: {outcome.error}" if outcome.error else status])
-
-
-def _table(outcome: Outcome) -> list[str]:
-    rows = [outcome.columns, *outcome.rows[:_SHOWN_ROWS]]
-    texts = [[_cell(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts)]
-    lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in texts]
-    lines.insert(1, "  ".join("-" * width for width in widths))
-    if outcome.row_count > _SHOWN_ROWS:
-        lines.append(f"... {outcome.row_count - _SHOWN_ROWS} more rows")
-    return lines
-
-
-def _cell(cell: object) -> str:
-    text = "NULL" if cell is None else " ".join(str(cell).split())
-    return text if len(text) <= _SHOWN_WIDTH else f"{text[: _SHOWN_WIDTH - 3]}..."
+    told = f"{status}: {printable(outcome.error)}" if outcome.error else status
+    return "\n".join([*table(outcome, _SHOWN_ROWS), told])

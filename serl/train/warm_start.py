@@ -73,7 +73,8 @@ def _warm_start(config: Config, folder: Path, out: Path, save_dtype: str, ranks:
             sft.train(on_step, lambda: ranks.first(lambda: checkpoint.save(
                 folder / "checkpoints", sft.step, model, tokenizer, sft.state_dict(), keep=1)))
     if ranks.leads:
-        card = {path.name: path.read_text(encoding="utf-8") for path in out.glob("*.md")} if out.is_dir() else {}
+        kept = [path for path in out.glob("*") if path.suffix in (".md", ".yaml")] if out.is_dir() else []
+        card = {path.name: path.read_text(encoding="utf-8") for path in kept}  # and how it is asked
         checkpoint.replace_model(out, model.to(getattr(torch, save_dtype)), tokenizer, card)
     return {"model": str(out), "steps": sft.step, "traces": dict(sorted(kinds.items()))}
 

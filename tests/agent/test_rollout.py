@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from serl.agent.env import Environment
-from serl.agent.rollout import Job, rollout
+from serl.agent.rollout import Job, Rollout, rollout
 from serl.agent.trajectory import Trajectory
 from serl.config import AgentConfig
 from serl.data.example import Example
@@ -182,3 +182,41 @@ def test_an_error_leaves_no_query_and_no_session_behind(database, sandbox):
     assert all(outcome.ran for outcome in sandbox.run_many([(database, "SELECT 1")] * 2)), "both workers are free"
     assert time.monotonic() - start < LIMIT_S
     assert sorted(policy.released) == [0, 1] and not policy.pending
+
+
+def test_trajectories_begin_while_others_run_and_one_that_is_cancelled_leaves_nothing(database, sandbox):
+    told = []
+    policy = Scripted([[QUICK, FINAL], [NEVER], [SLOW], [QUICK, QUICK, FINAL]])
+    running = Rollout(ENV, policy, sandbox, 0.0, lambda index, trajectory, answered: told.append(
+        (index, len(trajectory.turns), answered, trajectory.turns[-1].outcome is not None)))
+    first, never, slow, last = jobs(database, 4)
+    assert running.step() == [] and [running.begin(job, 1.0) for job in (first, never, slow)] == [0, 1, 2]
+    ended = {}
+    while 0 not in ended:
+        ended.update(running.step(0.01) if running.queries else running.step())
+        if running.begun == 3:
+            assert running.begin(last, 1.0, deadline_s=60.0) == 3
+    while not running.queries:
+        ended.update(running.step(0.01))
+    running.cancel(1)
+    running.cancel(2)
+    running.cancel(2)
+    while running:
+        ended.update(running.step(0.01))
+    assert {index: trajectory.stop for index, trajectory in ended.items()} == {0: "final", 3: "final"}
+    assert [event for event in told if event[0] == 3] == [
+        (3, turn, answered, answered) for turn in (1, 2, 3) for answered in (False, True)]
+    assert not policy.pending and sorted(policy.released) == [0, 1, 2, 3]
+    assert not (running.jobs or running.episodes or running.deadlines or running.queries or running.sampled)
+    assert all(outcome.ran for outcome in sandbox.run_many([(database, "SELECT 1")] * 2)), "both workers are free"
+
+
+def test_who_waits_for_a_database_waits_no_longer_than_is_said(database, sandbox):
+    running = Rollout(ENV, Scripted([[SLOW]]), sandbox, 0.0)
+    running.begin(jobs(database, 1)[0], 1.0)
+    start = time.monotonic()
+    while not running.queries:
+        running.step(0.05)
+    assert running.step(0.05) == [] and time.monotonic() - start < LIMIT_S
+    running.close()
+    assert not running.queries

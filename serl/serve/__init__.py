@@ -1,0 +1,1 @@
+"""A trained agent behind an OpenAI-compatible chat endpoint: `serl serve`."""
