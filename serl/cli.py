@@ -6,13 +6,29 @@ import sys
 from collections.abc import Sequence
 
 from serl import __version__
-from serl.commands import ask, credit, data, evaluate, export, score, select, serve, sft, sql, sweep, teach, train, view
+from serl.commands import (
+    ask,
+    credit,
+    data,
+    evaluate,
+    export,
+    plan,
+    score,
+    select,
+    serve,
+    sft,
+    sql,
+    sweep,
+    teach,
+    train,
+    view,
+)
 from serl.errors import InputError, Stopped, WorkFailed
 from serl.io import FULL
 from serl.launch import leave_word
 from serl.parallel import ranks_of
 
-COMMANDS = (data, sql, score, sft, train, evaluate, select, ask, serve, view, credit, teach, sweep, export)
+COMMANDS = (data, sql, score, sft, train, evaluate, select, ask, serve, view, credit, teach, sweep, export, plan)
 
 
 def parser() -> argparse.ArgumentParser:

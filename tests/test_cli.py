@@ -36,7 +36,7 @@ def test_help_loads_nothing_heavy():
 
 
 @pytest.mark.parametrize("command", ["data", "sql", "score", "sft", "train", "eval", "select", "ask", "serve", "view",
-                                     "credit", "teach", "sweep", "export"])
+                                     "credit", "teach", "sweep", "export", "plan"])
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as stop:
         main([command, "--help"])
