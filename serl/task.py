@@ -7,8 +7,8 @@ import hashlib
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +16,14 @@ import numpy as np
 from grounding import GroundedSchema, Grounder, GroundingConfig, Request, render_schema
 from grounding.reasoning import Reasoner
 from serl import data
+from serl.agent.dialects import Tool
 from serl.agent.env import Environment
+from serl.agent.memory import Prior
+from serl.agent.past import Past
 from serl.config import Config, DataConfig, GroundingOptions
 from serl.data.balance import balanced
 from serl.data.example import Example
+from serl.data.turns import earlier_turns, whole_dialogues
 from serl.errors import InputError
 from serl.linker import gold_links, server_reasoner
 from serl.parallel import ALONE, Ranks
@@ -37,6 +41,7 @@ class Question:
     schema: str
     prompt_ids: tuple[int, ...]
     gold: Outcome
+    past: Past | None = None  # of a dialogue's turn, where there is a memory to tell of it
 
 
 SHORTEST_SCHEMA = 64  # tokens of schema that must fit behind the longest question
@@ -50,6 +55,7 @@ class Split:
     examples: list[Example]
     positions: list[int]
     gold: dict[str, Outcome]  # by question id
+    earlier: Mapping[str, tuple[Example, ...]] = field(default_factory=dict)  # turns before one, by question id
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -78,15 +84,22 @@ class Preparer:
         self._ready: dict[tuple[str, int], Question] = {}
 
     def load_split(self, name: str, limit: int | None = None) -> Split:
-        """The usable questions of a split; `limit` takes a seeded sample of them, in file order."""
+        """The usable questions of a split; `limit` takes a seeded sample of them, in file order.
+
+        Of dialogues whole ones are taken, as many as the limit has room for, and one at least.
+        """
         if name not in self._splits:
             # Rank 0 judges for all: a gold query near its time limit may end otherwise on another machine.
             self._splits[name] = self.ranks.first(lambda: self._load(name))
         split = self._splits[name]
         if limit is None or limit >= len(split):
             return split
-        chosen = sorted(np.random.default_rng([self.config.seed, 17]).permutation(len(split))[:limit])
-        return Split(name, [split.examples[i] for i in chosen], [split.positions[i] for i in chosen], split.gold)
+        units, chosen = whole_dialogues(split.examples), []
+        for place in np.random.default_rng([self.config.seed, 17]).permutation(len(units)):
+            if not chosen or len(chosen) + len(units[place]) <= limit:
+                chosen += units[place]
+        return replace(split, examples=[split.examples[i] for i in sorted(chosen)],
+                       positions=[split.positions[i] for i in sorted(chosen)])
 
     def prepare(self, split: Split, indices: Sequence[int] | None = None) -> list[Question]:
         """Questions at `indices` of the split, or all of them."""
@@ -94,18 +107,24 @@ class Preparer:
         keys = {index: (split.name, split.positions[index]) for index in indices}
         missing = [index for index, key in keys.items() if key not in self._ready]
         examples = [split.examples[index] for index in missing]
-        schemas = self.grounder.ground_many(requests_of(examples, self.config))
+        schemas = self.grounder.ground_many(requests_of(examples, self.config, split.earlier))
         for index, grounded in zip(missing, schemas):
             self._ready[keys[index]] = self._question(split, index, grounded)
         _say_unreasoned(split.name, schemas)
         return [self._ready[keys[index]] for index in indices]
 
-    def prepare_share(self, split: Split, indices: Sequence[int] | None = None) -> list[Question]:
-        """This rank's of the questions at `indices`: all of them in one process. All ranks give the same indices.
+    def units(self, split: Split) -> list[tuple[int, ...]]:
+        """What is asked together, as indices of the split: each question by itself, or dialogues whose turns wait."""
+        in_order = self._remembers and self.config.agent.prior != Prior.GOLD
+        return whole_dialogues(split.examples) if in_order else [(index,) for index in range(len(split))]
+
+    def prepare_share(self, split: Split, units: Sequence[Sequence[int]] | None = None) -> list[Question]:
+        """This rank's of some units of the split (None: of all): all of them in one process. All ranks give the same.
 
         A database that they are the first to be about is indexed by one rank, other ones meanwhile by the others.
         """
-        indices = range(len(split)) if indices is None else indices
+        units = self.units(split) if units is None else units
+        indices = [index for unit in units for index in unit]
         if self.ranks.size > 1:
             examples = {split.examples[index].db_path: split.examples[index] for index in indices}
             new = [example for path, example in examples.items() if path not in self._indexed]
@@ -114,13 +133,18 @@ class Preparer:
             if new:
                 self.ranks.wait()
                 self._indexed.update(examples)
-        return self.prepare(split, [indices[place] for place in self.ranks.share(len(indices))])
+        return self.prepare(split, [index for place in self.ranks.share(len(units)) for index in units[place]])
+
+    @property
+    def _remembers(self) -> bool:
+        return Tool.MEMORY in self.config.agent.tools
 
     def _load(self, name: str) -> Split:
         examples, options = load_examples(self.config, name), self.config.data
+        earlier = earlier_turns(examples)
         positions, trains = list(range(len(examples))), name == options.train_split
         if trains:
-            positions = training_part(len(examples), self.config)
+            positions = training_part(examples, self.config)
             examples = [examples[i] for i in positions]
         file = f"{_place(options, name)[0]}_{name}.jsonl"
         outcomes = GoldCache(Path(self.config.sql.gold_cache) / file, self.sandbox).outcomes(examples)
@@ -129,7 +153,7 @@ class Preparer:
                     if not outcome.ran or (no_rows and outcome.status is Status.EMPTY)}
         room = self.env.longest_prompt - SHORTEST_SCHEMA
         for example in examples:
-            if (size := len(self.env.prompt_ids(example, ""))) > room:
+            if (size := len(self.env.prompt_ids(example, "", earlier[example.question_id]))) > room:
                 unusable[example.question_id] = f"{size} tokens without its schema"
         if self.config.grounding.mode == "oracle":
             unusable |= {example.question_id: "what its gold SQL uses cannot be told"
@@ -146,20 +170,28 @@ class Preparer:
             kept = [i for i in kept if examples[i].question_id in chosen]
         if not kept:
             raise InputError(f"{_place(options, name)[1]}: no question of split {name} can be asked and judged")
-        return Split(name, [examples[i] for i in kept], [positions[i] for i in kept], outcomes)
+        return Split(name, [examples[i] for i in kept], [positions[i] for i in kept], outcomes, earlier)
 
     def _question(self, split: Split, index: int, grounded: GroundedSchema) -> Question:
         example = split.examples[index]
-        schema, ids = render_prompt(self.env, example, grounded, self.config.grounding)
-        return Question(example, split.positions[index], schema, tuple(ids), split.gold[example.question_id])
+        earlier = split.earlier[example.question_id]
+        schema, ids = render_prompt(self.env, example, grounded, self.config.grounding, earlier)
+        past = None
+        if self._remembers and example.interaction is not None:
+            past = Past(example.db_path, earlier, {turn.question_id: split.gold[turn.question_id] for turn in earlier},
+                        Prior(self.config.agent.prior), self.config.seed)
+        return Question(example, split.positions[index], schema, tuple(ids), split.gold[example.question_id], past)
 
 
-def render_prompt(env: Environment, example: Example, grounded: GroundedSchema, options: GroundingOptions
-                  ) -> tuple[str, list[int]]:
-    """S' within its budget, or within what a long question leaves of the model's length, and the prompt's tokens."""
+def render_prompt(env: Environment, example: Example, grounded: GroundedSchema, options: GroundingOptions,
+                  earlier: Sequence[Example] = ()) -> tuple[str, list[int]]:
+    """S' within its budget, or within what a long question leaves of the model's length, and the prompt's tokens.
+
+    `earlier` are the turns of the dialogue before this one.
+    """
     def prompt(budget: int) -> tuple[str, list[int]]:
         schema = render_schema(grounded, options.style, budget, env.count_tokens, options.samples)
-        return schema, env.prompt_ids(example, schema)
+        return schema, env.prompt_ids(example, schema, earlier)
 
     schema, ids = prompt(options.budget)
     while (over := len(ids) - env.longest_prompt) > 0:  # once, or again where tokens join at its ends
@@ -202,11 +234,17 @@ def make_grounder(config: Config, policy: Reasoner | None = None) -> Grounder:
         numbers=options.numbers, samples=options.samples), reasoner=reasoner)
 
 
-def requests_of(examples: Sequence[Example], config: Config) -> list[Request]:
-    """What grounding is told of each example: gold's links only in mode oracle, which the config must have allowed."""
+def requests_of(examples: Sequence[Example], config: Config, earlier: Mapping[str, Sequence[Example]] | None = None
+                ) -> list[Request]:
+    """What grounding is told of each example: gold's links only in mode oracle, which the config must have allowed.
+
+    A turn is linked by all that its dialogue has said so far (`earlier`, by question id; None: of the examples).
+    """
+    earlier = earlier_turns(examples) if earlier is None else earlier
     links = gold_links(examples) if config.grounding.mode == "oracle" else [None] * len(examples)
-    return [Request(example.question, example.db_path, example.evidence, example.description_dir, gold_links=own)
-            for example, own in zip(examples, links)]
+    said = ["\n".join(turn.question for turn in (*earlier[example.question_id], example)) for example in examples]
+    return [Request(text, example.db_path, example.evidence, example.description_dir, gold_links=own)
+            for text, example, own in zip(said, examples, links)]
 
 
 def _say_unreasoned(split: str, grounded: Sequence[GroundedSchema]) -> None:
@@ -216,11 +254,15 @@ def _say_unreasoned(split: str, grounded: Sequence[GroundedSchema]) -> None:
               f"(the first: {failed[0].warnings[-1]})", file=sys.stderr)
 
 
-def training_part(count: int, config: Config) -> list[int]:
-    """Places of the training questions that the config uses, in file order; the same for every seed of a run."""
-    shuffled = np.random.default_rng(23).permutation(count)
-    low, high = (round(share * count) for share in (config.data.train_from, config.data.train_to))
-    return sorted(int(place) for place in shuffled[low:high])
+def training_part(examples: Sequence[Example], config: Config) -> list[int]:
+    """Places of the training questions that the config uses, in file order; the same for every seed of a run.
+
+    Dialogues are used whole or not at all.
+    """
+    units = whole_dialogues(examples)
+    shuffled = np.random.default_rng(23).permutation(len(units))
+    low, high = (round(share * len(units)) for share in (config.data.train_from, config.data.train_to))
+    return sorted(index for place in shuffled[low:high] for index in units[place])
 
 
 def make_sandbox(config: Config) -> Sandbox:

@@ -25,6 +25,14 @@ def test_overrides_are_typed():
     assert config.sft.max_steps is None and config.eval.start is False
 
 
+def test_off_is_a_word_where_it_is_a_choice_and_no_string_elsewhere():
+    """YAML 1.1 reads it as a false."""
+    config = load_config(None, [("train.tis", "off"), ("agent.order", "off")])
+    assert (config.train.tis, config.agent.order) == ("off", "off")
+    with pytest.raises(InputError, match="train.loss is False; it must be str"):
+        load_config(None, [("train.loss", "off")])
+
+
 def test_a_recipe_can_extend_another(tmp_path):
     (tmp_path / "base.yaml").write_text("seed: 5\ntrain: {lr: 0.1, steps: 7}\n")
     (tmp_path / "child.yaml").write_text("extends: base.yaml\ntrain: {lr: 0.2}\n")
@@ -84,6 +92,21 @@ def test_the_recipe_of_sql_r1_is_the_articles():
     assert (agent.dialect, agent.max_turns, agent.prefill, config.sql.timeout_s) == ("fence", 1, "<think>\n", 30)
     assert (config.reward.preset, config.reward.terms, config.reward.length_max) == ("sql_r1", {}, 2048)
     assert (config.eval.n, config.eval.temperature, config.hindsight.source) == (8, 0.8, "none")
+
+
+def test_the_recipes_of_mtsql_r1_are_the_articles():
+    published, combined = (load_config(RECIPES[0].with_name(f"{name}.yaml")) for name in ("mtsql_r1", "mtsql_serl"))
+    train, rollout, agent = published.train, published.rollout, published.agent
+    assert (train.lr, train.kl_beta, rollout.questions, rollout.group_size) == (1e-6, 0, 256, 5)
+    assert (published.model.max_length, agent.max_turns, agent.prior) == (4000 + 8000, 4 + 1, "gold")
+    assert (agent.dialect, agent.tools) == ("hermes", ("exec_sql", "memory_retrieve"))
+    assert (published.reward.preset, published.reward.verify_by, published.reward.verify_empty) == (
+        "mtsql_r1", "status", 0.1)
+    assert (train.credit, published.hindsight.source) == ("trajectory", "none")
+    usual, own = Config().hindsight, combined.hindsight
+    assert (own.source, own.lambda0, own.eps_low, own.eps_high, own.decay_updates, own.teacher) == (
+        usual.source, usual.lambda0, usual.eps_low, usual.eps_high, usual.decay_updates, usual.teacher)
+    assert combined.train.credit == "step" and combined.reward == published.reward
 
 
 def test_recipes_may_name_environment_variables_with_a_default(tmp_path, monkeypatch):

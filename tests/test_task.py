@@ -12,6 +12,7 @@ from serl.data.balance import Sample, balanced
 from serl.errors import InputError
 from serl.task import Preparer, Split, load_examples, question_order, training_part, unseen
 from serl.workbench import workbench_of
+from tests.agent.test_env import EXAMPLE
 from tests.data.layouts import make_spider, make_synsql, synsql_record
 from tests.models import tiny_model, tiny_tokenizer
 
@@ -104,7 +105,8 @@ def test_a_sample_of_a_split_and_the_whole_split_share_their_questions(bench):
 
 
 def test_warm_start_and_rl_share_no_question_and_miss_none():
-    low, high = (set(training_part(50, load_config(None, [(f"data.{end}", "0.8")])))
+    examples = [replace(EXAMPLE, question_id=str(number)) for number in range(50)]
+    low, high = (set(training_part(examples, load_config(None, [(f"data.{end}", "0.8")])))
                  for end in ("train_to", "train_from"))
     assert (len(low), len(high)) == (40, 10)
     assert not low & high and low | high == set(range(50))

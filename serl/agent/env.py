@@ -8,7 +8,8 @@
 An episode ends with a solution, when its turns are used up, or when the next action would not fit the
 model's length. With `agent.force_final` the policy gets one last chance for a solution in the latter two cases: an
 action more, whose observation says so and for which room is kept from the beginning. A malformed action costs a turn
-and is answered with what was expected.
+and is answered with what was expected, as does one that the order refuses (`serl.agent.order`). A look into the memory
+of a dialogue is answered here.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,8 +17,10 @@ from dataclasses import dataclass
 
 from serl.agent import prompts
 from serl.agent.chat import ChatFraming
-from serl.agent.dialects import DIALECTS, Dialect, Kind
+from serl.agent.dialects import Dialect, Kind, Recall, Tool
+from serl.agent.memory import Memory
 from serl.agent.observation import bodies, clean, reminder, shortest
+from serl.agent.order import breach
 from serl.agent.spans import token_mask
 from serl.agent.token_bytes import TokenBytes
 from serl.agent.trajectory import DEADLINE, Trajectory, Turn, place, place_events
@@ -27,7 +30,8 @@ from serl.generate.stopping import StopRule
 from serl.sql.outcome import Outcome
 
 MALFORMED = "malformed"  # what an action without SQL is answered with, and why
-NO_MEMORY = "there is no memory in this conversation"
+OUT_OF_ORDER = "out of order"  # what an action is answered with that is refused for its place, and the rule
+MISSING = {Kind.SQL: "exec_sql", Kind.RECALL: "memory"}  # what there may be none of in a conversation
 _STOPS = {"turns": "max_turns", "room": "length"}  # the end of an episode whose last chance was missed, by what ran out
 
 
@@ -44,7 +48,7 @@ class Environment:
     @classmethod
     def build(cls, tokenizer, config: AgentConfig, max_length: int) -> "Environment":
         token_bytes = TokenBytes(tokenizer)
-        framing = ChatFraming.derive(tokenizer, token_bytes, DIALECTS[config.dialect], config.prefill,
+        framing = ChatFraming.derive(tokenizer, token_bytes, prompts.spoken(config), config.prefill,
                                      answered=config.max_turns > 1 or config.force_final)
         return cls(tokenizer, framing, token_bytes, config, max_length)
 
@@ -72,19 +76,23 @@ class Environment:
         """Tokens that a prompt may have, so that one action fits behind it, and a forced one behind that."""
         return self.max_length - self.config.max_new_tokens - self.reserve
 
-    def prompt_ids(self, example: Example, schema: str) -> list[int]:
-        """Prompt tokens of a question."""
-        return self.framing.prompt_ids(prompts.messages(example, schema, self.config))
+    def prompt_ids(self, example: Example, schema: str, earlier: Sequence[Example] = ()) -> list[int]:
+        """Prompt tokens of a question, which the `earlier` turns of its dialogue came before."""
+        return self.framing.prompt_ids(prompts.messages(example, schema, self.config, earlier))
 
-    def start(self, prompt_ids: list[int]) -> "Episode":
-        return Episode(self, prompt_ids)
+    def start(self, prompt_ids: list[int], memory: Callable[[], Memory] | None = None) -> "Episode":
+        """`memory` gives that of the dialogue, and is asked for it at the first look into it; None: there is none."""
+        return Episode(self, prompt_ids, memory)
 
 
 class Episode:
     """One running conversation; `trajectory` holds its tokens."""
 
-    def __init__(self, env: Environment, prompt_ids: list[int]) -> None:
+    def __init__(self, env: Environment, prompt_ids: list[int], memory: Callable[[], Memory] | None = None) -> None:
         self.env = env
+        self._open_memory = memory if Tool.MEMORY in env.config.tools else None
+        self._memory: Memory | None = None  # once it was looked into
+        self._rule = ""  # what the answer to the last action should say of the order
         self.trajectory = Trajectory(dialect=env.dialect)
         self.trajectory.append_context(prompt_ids)
         self._ran_out = ""  # turns | room, once the next action is the last chance
@@ -110,13 +118,14 @@ class Episode:
         self.trajectory.turns.append(Turn(state, action, sql, splice_at, parsed,
                                           sampled.decode("utf-8", errors="replace"),
                                           events=place_events(parsed, lengths, action[0])))
-        return parsed.sql
+        self.trajectory.turns[-1].refused = self._refusal(parsed.kind)
+        return None if self.trajectory.turns[-1].refused else parsed.sql
 
     def observe(self, outcome: Outcome | None) -> None:
         """Append the answer to the last action (None: it had no SQL), or finish the episode."""
         turn = self.trajectory.turns[-1]
         turn.outcome = outcome
-        if turn.parsed.kind is Kind.FINAL:
+        if turn.parsed.kind is Kind.FINAL and not turn.refused:
             self.trajectory.stop = "final"
         elif self._ran_out:
             self.trajectory.stop = _STOPS[self._ran_out]
@@ -131,11 +140,36 @@ class Episode:
             self.trajectory.turns[-1].outcome = outcome
         self.trajectory.stop = DEADLINE
 
+    def _refusal(self, kind: Kind) -> str:
+        """Why the action that was just appended is not carried out; "" if it is."""
+        config, has_memory, self._rule = self.env.config, self._open_memory is not None, ""
+        offered = {Kind.SQL: Tool.EXECUTE in config.tools, Kind.RECALL: has_memory}
+        if not offered.get(kind, True):
+            return f"{MALFORMED}: there is no {MISSING[kind]} in this conversation"
+        if config.order != "off":
+            self._rule = breach(self.trajectory.turns, has_memory)
+        if config.order != "strict" or not self._rule or (kind is Kind.FINAL and self.turns_left == 0):
+            return ""
+        return f"{OUT_OF_ORDER}: {self._rule}"
+
+    def _told(self, turn: Turn, outcome: Outcome | None) -> list[str]:
+        """What answers the last action, ever shorter, as long as there is room for more than a word."""
+        config = self.env.config
+        if outcome is not None:
+            told = bodies(outcome, config.observation_rows, config.observation_cells, config.observation_chars)
+        elif turn.parsed.kind is Kind.RECALL and not turn.refused:
+            self._memory = self._memory or self._open_memory()
+            said = turn.parsed.events[-1]
+            assert isinstance(said, Recall)
+            told = self._memory.bodies(said.text)
+        else:
+            return [turn.refused or f"{MALFORMED}: {clean(turn.parsed.reason, 200)}"]
+        return [f"{body}\n{OUT_OF_ORDER}: {self._rule}" for body in told] if self._rule else told
+
     def _append_observation(self, turn: Turn, outcome: Outcome | None) -> None:
         env, config = self.env, self.env.config
         room = env.max_length - len(self.trajectory) - config.max_new_tokens
-        told = (bodies(outcome, config.observation_rows, config.observation_cells, config.observation_chars)
-                if outcome is not None else [_malformed(turn)])
+        told = self._told(turn, outcome)
         if self.turns_left:
             text_ids = self._choose(told, lambda ids: len(ids) <= config.observation_tokens)
             if self._append(turn, text_ids, room - env.reserve):
@@ -144,7 +178,7 @@ class Episode:
                 self.trajectory.stop = "length"
                 return
         self._ran_out = "turns" if self.turns_left == 0 else "room"
-        told = [*told, MALFORMED if outcome is None else shortest(outcome)]
+        told = [*told, told[-1].partition("\n")[0].partition(":")[0] if outcome is None else shortest(outcome)]
         cap = min(config.observation_tokens, room - env.framing.around)
         if not self._append(turn, self._choose(told, lambda ids: len(ids) <= cap), room):
             self.trajectory.stop = "length"
@@ -169,8 +203,3 @@ class Episode:
         turn.observation = self.trajectory.append_context(ids)
         turn.observation_text = self.env.token_bytes.join(text_ids).decode("utf-8", errors="replace")
         return True
-
-
-def _malformed(turn: Turn) -> str:
-    reason = NO_MEMORY if turn.parsed.kind is Kind.RECALL else turn.parsed.reason
-    return f"{MALFORMED}: {clean(reason, 200)}"

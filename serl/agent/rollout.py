@@ -10,31 +10,47 @@ What batches are made of does change the last bits of float sums (see `serl.gene
 bit all the same, an answer is due one poll of a stepwise generator after it was asked for, and waited for if it is not
 there: the order of events does not depend on how fast the machine is. A query that is still not done after `patience_s`
 is not waited for, nor is that database again: its trajectory comes back when it does.
+
+A turn of a dialogue that remembers the policy's own answers begins when the job that it waits for is over; other
+dialogues go on meanwhile.
 """
 
+import heapq
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ALL_COMPLETED, FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from serl.agent.env import Environment, Episode
+from serl.agent.memory import Memory
+from serl.agent.past import Past
 from serl.agent.trajectory import Trajectory
 from serl.data.example import Example
 from serl.generate.interface import Generation, Generator, Request
 from serl.sql.outcome import Outcome, Status
 from serl.sql.sandbox import Query, Sandbox
 
+Stream = tuple[int, ...] | None
+"""What a trajectory draws its random numbers by; None: it is greedy."""
+
 
 @dataclass(frozen=True)
 class Job:
-    """One trajectory to sample: its question, prompt tokens and random stream (None: greedy)."""
+    """One trajectory to sample: its question, prompt tokens and random stream, and what its dialogue's memory holds."""
 
     example: Example
     prompt_ids: tuple[int, ...]
-    stream: tuple[int, ...] | None
+    stream: Stream
+    past: Past | None = None  # may wait for jobs before this one
+
+    @property
+    def waits_for(self) -> int | None:
+        """The place of the job that must be over before."""
+        return None if self.past is None else self.past.waits_for
 
 
 @dataclass(frozen=True)
@@ -57,11 +73,21 @@ def rollout(env: Environment, generator: Generator, sandbox: Sandbox, jobs: Sequ
     """
     running = Rollout(env, generator, sandbox, patience_s)
     ended: dict[int, Trajectory] = {}
+    ready = [place for place, job in enumerate(jobs) if job.waits_for is None]  # a heap: the first one is next
+    blocked: dict[int, list[int]] = {}  # those that wait, by the job that they wait for
+    for place, job in enumerate(jobs):
+        if job.waits_for is not None:
+            blocked.setdefault(job.waits_for, []).append(place)
     try:
         while len(ended) < len(jobs):
-            while running.begun < len(jobs) and len(running) < (at_once or len(jobs)):
-                running.begin(jobs[running.begun], temperature, deadline_s)
-            ended.update(found := running.step())
+            while ready and len(running) < (at_once or len(jobs)):
+                place = heapq.heappop(ready)
+                past = jobs[place].past
+                running.begin(jobs[place], temperature, deadline_s, place, past and partial(past.memory, ended))
+            for place, trajectory in (found := running.step()):
+                ended[place] = trajectory
+                for waiting in blocked.pop(place, ()):
+                    heapq.heappush(ready, waiting)
             if found:
                 progress(len(found))
     finally:
@@ -75,7 +101,7 @@ def _tell_nobody(index: int, trajectory: Trajectory, answered: bool) -> None:
 
 
 class Rollout:
-    """Trajectories under way, each named by how many were begun before it; one is with the generator or the database.
+    """Trajectories under way, each with a number of its own; one is with the generator or the database.
 
     `tell(index, trajectory, answered)` is called when an action was sampled, and again when it has its answer.
     """
@@ -98,11 +124,15 @@ class Rollout:
         """How many are under way."""
         return len(self.episodes)
 
-    def begin(self, job: Job, temperature: float, deadline_s: float | None = None) -> int:
-        """Ask for the first action of a trajectory; the number that names it."""
-        index, self.begun = self.begun, self.begun + 1
+    def begin(self, job: Job, temperature: float, deadline_s: float | None = None, number: int | None = None,
+              memory: Callable[[], Memory] | None = None) -> int:
+        """Ask for the first action of a trajectory; its number, which by default is how many were begun before it.
+
+        `memory` gives the memory of its dialogue, when it first looks into it.
+        """
+        index, self.begun = self.begun if number is None else number, self.begun + 1
         self.jobs[index] = job, temperature, deadline_s
-        self.episodes[index] = self.env.start(list(job.prompt_ids))
+        self.episodes[index] = self.env.start(list(job.prompt_ids), memory)
         self.deadlines[index] = math.inf if deadline_s is None else time.monotonic() + deadline_s
         self.request(index)
         return index

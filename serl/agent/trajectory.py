@@ -30,6 +30,7 @@ class Turn:
     observation: Span | None = None
     observation_text: str | None = None
     events: tuple[tuple[Event, Span | None], ...] = ()  # of `parsed`, with their tokens; None: it holds no byte
+    refused: str = ""  # why it was not carried out though it can be read, worded for the model
 
 
 def place(span: Span, lengths: Sequence[int], first: int) -> Span | None:
@@ -80,8 +81,8 @@ class Trajectory:
     @property
     def final_sql(self) -> str | None:
         """The solution's SQL, or None if the trajectory has none."""
-        last = self.turns[-1].parsed if self.turns else None
-        return last.sql if last is not None and last.kind is Kind.FINAL else None
+        last = self.turns[-1] if self.turns else None
+        return last.parsed.sql if last is not None and last.parsed.kind is Kind.FINAL and not last.refused else None
 
     @property
     def final_outcome(self) -> Outcome | None:

@@ -9,7 +9,7 @@ from serl.errors import InputError
 class DataConfig:
     """Where questions and databases come from."""
 
-    format: str = "bird"  # bird | spider | synsql
+    format: str = "bird"  # bird | spider | synsql | sparc | cosql (the latter two: dialogues)
     root: str = "data/minibird"
     train_split: str = "train"
     eval_split: str = "dev"
@@ -26,7 +26,7 @@ class DataConfig:
     # Questions and databases of evaluation where they are others, as BIRD's dev for training on synsql; null: as above.
     eval_format: str | None = None
     eval_root: str | None = None
-    max_train: int | None = None  # use a seeded sample of this many training questions
+    max_train: int | None = None  # use a seeded sample of this many training questions, of dialogues whole ones
     max_eval: int | None = None  # the same for evaluation
 
 

@@ -23,6 +23,7 @@ from serl.config.options import Config
 from serl.config.reward import check_reward
 from serl.config.rules import (
     check_agent,
+    check_credit,
     check_distillation,
     check_engine,
     check_form,
@@ -35,6 +36,7 @@ from serl.config.rules import (
     check_sft,
     check_teacher,
     check_tolerance,
+    check_tools,
 )
 from serl.config.teach import check_teach
 from serl.errors import InputError
@@ -96,7 +98,9 @@ def validate(config: Config) -> None:
     check_wording(config.hindsight.wording)
     check_grounding(config.grounding)
     check_agent(config.agent)
+    check_tools(config)
     check_reward(config.reward)
+    check_credit(config)
     check_form(config)
     check_engine(config.rollout)
     check_tolerance(config)
@@ -207,6 +211,8 @@ def _coerce(kind: object, value: object, dotted: str, source: str) -> object:
                 return number
         if option is int and isinstance(value, int) and not isinstance(value, bool):
             return value
+        if option is str and value is False and "off" in CHOICES.get(dotted, ()):
+            return "off"  # which YAML 1.1 takes for a false
         if option in (str, bool) and isinstance(value, option):
             return value
         if option is str and isinstance(value, (int, float)) and not isinstance(value, bool):

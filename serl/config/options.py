@@ -75,6 +75,14 @@ class AgentConfig:
     """The multi-turn environment."""
 
     dialect: str = "xml"  # xml | fence (one turn) | hermes (tool calls): how actions are written (serl.agent.dialects)
+    # Of hermes, the tools that the policy is offered: exec_sql | memory_retrieve (dialogues: serl.agent.memory)
+    tools: tuple[str, ...] = ("exec_sql",)
+    # Of hermes, what becomes of an action out of order: off | remind (its answer states the rule) | strict (it is not
+    # carried out and costs a turn; its answer states the rule) (serl.agent.order)
+    order: str = "off"
+    # Whose SQL of earlier turns the memory holds: gold | predicted (the policy's own, of the same rollout: turns of a
+    # dialogue run in order) | mixed (by a seeded coin a turn; in order too). rollout.questions counts dialogues then.
+    prior: str = "gold"
     prompt: str = "full"  # full | brief: wording of the system message
     # What each of the policy's messages begins with, unsampled: "" (whatever the chat template opens it with) |
     # "<think>\n" (SQL-R1) | "<think>\n\n</think>\n\n" (what Qwen3's template writes for enable_thinking=False)
@@ -104,7 +112,7 @@ class SqlConfig:
 class RolloutConfig:
     """What is sampled in one training step, and by what."""
 
-    questions: int = 16  # questions a step
+    questions: int = 16  # questions a step; dialogues where their turns run in order (agent.prior)
     group_size: int = 8  # trajectories a question, N
     temperature: float = 1.0
     batch_size: int = 128  # trajectories at a time that are sampled or wait for the database
@@ -204,6 +212,9 @@ class TrainConfig:
     kl_beta: float = 0.0  # k3 KL to the starting policy; not reweighted
     reduction: str = "token_mean"  # token_mean | seq_sum (the paper's Eq. 5) | seq_mean (see serl.train.losses.grpo)
     advantage_eps: float = 1e-6  # epsilon_A
+    # trajectory (an action has the advantage of its trajectory) | step (what it earned itself counts in place of means,
+    # in a reward that has terms about actions, as mtsql_r1) (serl.train.advantages)
+    credit: str = "trajectory"
     micro_tokens: int = 16_384  # tokens encoded in one forward/backward; a longer sequence is encoded alone
     save_every: int = 5  # steps between checkpoints; a run that is killed repeats what came after its last one
     keep: int = 2  # checkpoints kept

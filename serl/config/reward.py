@@ -9,13 +9,16 @@ from serl.errors import InputError
 class RewardConfig:
     """Which terms are added up (serl.reward). `reward: NAME` is short for `reward: {preset: NAME}`."""
 
-    # serl | sql_r1 | skyrl_sql | mars_sql | arctic | think2sql | reasoning_sql | none (serl.reward.presets)
+    # serl | sql_r1 | mtsql_r1 | mtsql_outcome | skyrl_sql | mars_sql | arctic | think2sql | reasoning_sql | none
+    # (serl.reward.presets)
     preset: str = "serl"
     # Weights by term, where they are not the preset's: of its own terms by name (0: logged, but not rewarded), and of
     # functions of yours, from `serl.reward.facts.Facts` to a number, by where they are: my_package.my_module.my_term.
     terms: dict[str, float] = field(default_factory=dict)
     length_max: int = 2048  # L_max of sql_r1's length term: longer thinking and answers are rewarded no further
     length_unit: str = "token"  # token | char (as the released code of SQL-R1 counts)
+    verify_by: str = "status"  # status | result (gold's): what a verdict on an execution should tell (mtsql_r1)
+    verify_empty: float = 0.1  # what no_pass earns where a query found no rows (mtsql_r1 by status)
 
 
 def check_reward(reward: RewardConfig) -> None:

@@ -5,7 +5,7 @@ from dataclasses import fields
 from operator import attrgetter
 from urllib.parse import urlsplit
 
-from serl.agent.dialects import CLOSE_THINKING, OPEN_THINKING
+from serl.agent.dialects import CLOSE_THINKING, OPEN_THINKING, Tool
 from serl.config.options import (
     AgentConfig,
     Config,
@@ -27,7 +27,8 @@ REDUCTIONS = {"dapo": ("token_mean",), "cispo": ("token_mean",), "dr_grpo": ("se
 DISTILLED = ("distillation", "sdpo")
 # What these make no use of, since it shapes advantages, their weights or their ratios.
 NOT_DISTILLED = ("hindsight.source", "hindsight.gap", "hindsight.map", "hindsight.normalize", "hindsight.sign_scope",
-                 "train.refill", "train.kl_beta", "train.tis", "train.dual_clip", "train.clip_low", "train.clip_high")
+                 "train.credit", "train.refill", "train.kl_beta", "train.tis", "train.dual_clip", "train.clip_low",
+                 "train.clip_high")
 
 _PREFILL = re.compile(rf"({OPEN_THINKING}([^<]*{CLOSE_THINKING})?\s*)?")
 # What is said to a model that names links, and of no use without one.
@@ -69,6 +70,45 @@ def check_agent(agent: AgentConfig) -> None:
     if not _PREFILL.fullmatch(agent.prefill):
         raise InputError(f"config: agent.prefill is {agent.prefill!r}; it may open thinking, as \"{OPEN_THINKING}\\n\""
                          f", or hold one whole {OPEN_THINKING}...{CLOSE_THINKING}")
+
+
+def check_tools(config: Config) -> None:
+    """Tools and their order in the dialect that has them, a memory where there is something to remember."""
+    agent, default = config.agent, AgentConfig()
+    for name in ("tools", "order"):
+        if agent.dialect != "hermes" and getattr(agent, name) != getattr(default, name):
+            raise InputError(f"config: agent.{name} is of no use in agent.dialect {agent.dialect}, which has no tools")
+    for tool in agent.tools:
+        if tool not in tuple(Tool):
+            raise InputError(f"config: agent.tools has {tool!r}; choose from {', '.join(Tool)}")
+    if not agent.tools or len(set(agent.tools)) < len(agent.tools):
+        raise InputError(f"config: agent.tools is {list(agent.tools)}; name one tool or more, each once")
+    if agent.order != "off" and Tool.EXECUTE not in agent.tools:
+        raise InputError(f"config: agent.order {agent.order} begins with {Tool.EXECUTE}, which agent.tools lacks")
+    if Tool.MEMORY not in agent.tools:
+        if agent.prior != default.prior:
+            raise InputError(f"config: agent.prior {agent.prior} is of the memory; add {Tool.MEMORY} to agent.tools")
+        return
+    from serl.data.dialogue import DIALOGUE_FORMATS  # with all readers
+
+    if config.data.format not in DIALOGUE_FORMATS:
+        raise InputError(f"config: agent.tools has {Tool.MEMORY}, but data.format {config.data.format} has no "
+                         f"dialogues; take one of {', '.join(DIALOGUE_FORMATS)}")
+    if agent.prior != "gold" and config.train.refill:
+        raise InputError(f"config: train.refill replaces single questions, and with agent.prior {agent.prior} whole "
+                         "dialogues are asked; set it to 0")
+
+
+def check_credit(config: Config) -> None:
+    """Credit by step needs rewards that are of steps."""
+    if config.train.credit != "step":
+        return
+    from serl.reward.panel import terms_of  # its terms read these options
+    from serl.reward.process import Process
+
+    if not any(isinstance(term, Process) for term, _ in terms_of(config.reward).values()):
+        raise InputError(f"config: train.credit step has nothing to share out: no term of reward "
+                         f"{config.reward.preset} is about single actions; mtsql_r1 has such terms")
 
 
 def check_form(config: Config) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 from tqdm import tqdm
 
 from serl.agent.env import Environment
-from serl.agent.rollout import Job, rollout
+from serl.agent.rollout import Stream, rollout
 from serl.agent.trajectory import Trajectory
+from serl.asking import jobs_of, units_of
 from serl.config import EvalConfig
 from serl.evaluate.candidates import to_row, verdicts
 from serl.evaluate.selecting import Selecting
@@ -47,10 +48,9 @@ def evaluate(
     return the summary of all answers.
     """
     start = time.perf_counter()
-    jobs = []
-    for question in questions:
-        streams = [None] + [(EVAL_STREAM, question.index, sample) for sample in range(n)]
-        jobs += [Job(question.example, question.prompt_ids, stream) for stream in streams]
+    streams: list[list[Stream]] = [[None, *((EVAL_STREAM, question.index, sample) for sample in range(n))]
+                                   for question in questions]
+    jobs = jobs_of(questions, streams)
     with tqdm(total=len(jobs), desc=f"evaluate {stage}", unit="answer", disable=not ranks.leads) as bar:
         trajectories = rollout(env, generator, sandbox, jobs, options.temperature, bar.update,
                                options.batch_size).trajectories
@@ -61,7 +61,8 @@ def evaluate(
         pools = selecting.add_facts(questions, pools)
     rows = [to_row(question, pool, verdicts(group, question), question.example.db_id not in unseen, GOLD_ROWS)
             for question, group, pool in zip(questions, groups, pools)]
-    rows = ranks.interleaved(rows, int(ranks.sum(len(rows))))
+    shared = [[rows[place] for place in unit] for unit in units_of(questions)]
+    rows = [row for unit in ranks.interleaved(shared, int(ranks.sum(len(shared)))) for row in unit]
     summary = summarize(rows, stage, n, ranks.most(time.perf_counter() - start), options.select,
                         picks=selecting.picks, confidence=options.confidence)
     if n:

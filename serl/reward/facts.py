@@ -4,15 +4,22 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+from serl.agent.calls import Call, calls_of
 from serl.agent.dialects import Form
 from serl.agent.spans import Span, token_span
 from serl.agent.trajectory import Trajectory
 from serl.config.reward import RewardConfig
 from serl.data.example import Example
+from serl.sql.compare import is_ordered, strict
 from serl.sql.outcome import Outcome
 
 Piece = Callable[[int], bytes]
 """The bytes of a token id (`serl.agent.token_bytes.TokenBytes.of`)."""
+
+
+def judge(outcome: Outcome | None, gold: Outcome, gold_sql: str) -> bool:
+    """Does a result equal gold's (strict: multiset of rows; order where gold orders)?"""
+    return outcome is not None and strict(outcome, gold, is_ordered(gold_sql)).match
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,15 @@ class Facts:
     def forms(self) -> tuple[Form, ...]:
         """Of each action, how it keeps the form of its dialect."""
         return tuple(self.trajectory.dialect.form(b"".join(pieces)) for pieces in self._pieces)
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """The tool calls that were carried out, with the policy's verdicts on them."""
+        return calls_of(self.trajectory.turns)
+
+    def matches(self, outcome: Outcome | None) -> bool:
+        """Whether the result of some query of the trajectory equals gold's."""
+        return judge(outcome, self.gold, self.example.gold_sql)
 
     def lengths(self, unit: str) -> Lengths:
         """Lengths in `token` or `char`, of a trajectory that is well-formed."""

@@ -6,16 +6,16 @@ counted, never scored as 0.
 
 import importlib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from serl.agent.trajectory import Trajectory
 from serl.config.reward import RewardConfig
 from serl.data.example import Example
 from serl.errors import InputError
-from serl.reward.facts import Facts, Piece
+from serl.reward.facts import Facts, Piece, judge
 from serl.reward.presets import PRESETS, Term, Weighted
-from serl.sql.compare import is_ordered, strict
+from serl.reward.process import Earned, Process, mean
 from serl.sql.outcome import Outcome
 
 TAKEN = ("mean", "std")  # what the metrics say of the total, as `reward/mean`
@@ -23,11 +23,16 @@ TAKEN = ("mean", "std")  # what the metrics say of the total, as `reward/mean`
 
 @dataclass(frozen=True)
 class Reward:
-    """Total, the terms before they were weighed, and execution correctness."""
+    """Total, the terms before they were weighed, and execution correctness.
+
+    `actions` are the totals with an action's own values in place of their means, of every action (R^{n,t} of
+    `serl.train.advantages`); none where no term is about single actions.
+    """
 
     total: float
     terms: dict[str, float]
     correct: bool
+    actions: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,16 +55,24 @@ class Panel:
         outcome = trajectory.final_outcome
         correct = judge(outcome, gold, example.gold_sql)
         facts = Facts(trajectory, example, gold, outcome, correct, self.options, self.piece)
-        terms = {name: float(term(facts)) for name, (term, _) in self.terms.items()}
+        earned = {name: term.values(facts) for name, (term, _) in self.terms.items() if isinstance(term, Process)}
+        terms = {name: mean([each.value for each in earned[name]]) if name in earned else float(term(facts))
+                 for name, (term, _) in self.terms.items()}
         for name, value in terms.items():
             if not math.isfinite(value):
                 raise ValueError(f"reward term {name} is {value} for question {example.question_id}")
-        return Reward(sum(weight * terms[name] for name, (_, weight) in self.terms.items()), terms, correct)
+        actions = [terms | _own(earned, turn) for turn in range(len(trajectory.turns))] if earned else []
+        return Reward(self.total(terms), terms, correct, tuple(map(self.total, actions)))
+
+    def total(self, terms: Mapping[str, float]) -> float:
+        """The weighted sum."""
+        return sum(weight * terms[name] for name, (_, weight) in self.terms.items())
 
 
-def judge(outcome: Outcome | None, gold: Outcome, gold_sql: str) -> bool:
-    """Does the solution's result equal gold's (strict: multiset of rows; order where gold orders)?"""
-    return outcome is not None and strict(outcome, gold, is_ordered(gold_sql)).match
+def _own(earned: Mapping[str, Sequence[Earned]], turn: int) -> dict[str, float]:
+    """The terms that are about the action of a turn, as it alone earned them."""
+    values = {name: [each.value for each in found if each.turn == turn] for name, found in earned.items()}
+    return {name: mean(own) for name, own in values.items() if own}
 
 
 def terms_of(options: RewardConfig) -> dict[str, Weighted]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from serl.reward.facts import Facts
-from serl.reward.terms import arctic, reasoning_sql, serl, skyrl_sql, sql_r1, think2sql
+from serl.reward.terms import arctic, mtsql_r1, reasoning_sql, serl, skyrl_sql, sql_r1, think2sql
 
 Term = Callable[[Facts], float]
 
@@ -20,6 +20,10 @@ PRESETS: Mapping[str, Mapping[str, Weighted]] = {
     "serl": {"execution": Weighted(serl.execution)},
     "sql_r1": {"format": Weighted(sql_r1.form), "execution": Weighted(sql_r1.execution),
                "result": Weighted(sql_r1.result), "length": Weighted(sql_r1.length)},
+    "mtsql_r1": {"ex": Weighted(mtsql_r1.ex), "em": Weighted(mtsql_r1.em), "clauses": Weighted(mtsql_r1.clauses, 0.8),
+                 "exec_verify": Weighted(mtsql_r1.exec_verify, 0.1),
+                 "memory_verify": Weighted(mtsql_r1.memory_verify, 0.1)},
+    "mtsql_outcome": {"ex": Weighted(mtsql_r1.ex), "em": Weighted(mtsql_r1.em)},
     "skyrl_sql": {"outcome": Weighted(skyrl_sql.outcome)},
     "mars_sql": {"outcome": Weighted(skyrl_sql.outcome)},
     "arctic": {"execution": Weighted(arctic.execution)},

@@ -58,7 +58,7 @@ def diagnose(student, teacher, samples: Sequence[Sample], contexts: Mapping[str,
     real = [hindsight for sample in samples for hindsight in sample.hindsights]
     gaps = {name: tokens(hinted_logprobs(teacher, samples, hindsights, config)) - base_N
             for name, hindsights in {REAL: real, **contexts}.items()}
-    positive_N = tokens([torch.full((len(sample.trajectory),), sample.advantage > 0) for sample in samples])
+    positive_N = tokens([sample.advantages > 0 for sample in samples])
     return metrics | control_metrics(gaps, student_N, positive_N)
 
 

@@ -20,7 +20,7 @@ def rollout_metrics(samples: Sequence[Sample], group_size: int) -> dict[str, flo
     rewards, terms = [reward.total for reward in scored], scored[0].terms if scored else ()
     groups = [samples[i: i + group_size] for i in range(0, len(samples), group_size)]
     alike = [[s.reward.correct for s in group if s.reward is not None] for group in groups
-             if all(s.advantage == 0.0 for s in group)]
+             if not any(s.learns for s in group)]
     return {
         "reward/mean": fmean(rewards) if rewards else 0.0,
         "reward/std": torch.tensor(rewards).std(correction=0).item() if rewards else 0.0,
@@ -59,7 +59,7 @@ def hindsight_metrics(samples: Sequence[Sample], piece: Piece, options: Hindsigh
 def token_table(samples: Sequence[Sample], piece: Piece) -> TokenTable:
     """The tokens of the samples with A ≠ 0 that the trainer has scored."""
     return TokenTable.of([_row(sample, piece) for sample in samples
-                          if sample.advantage != 0.0 and sample.gap is not None])
+                          if sample.learns and sample.gap is not None])
 
 
 def _row(sample: Sample, piece: Piece) -> Row:
@@ -69,4 +69,5 @@ def _row(sample: Sample, piece: Piece) -> Row:
                       None if hindsight is None else text_of(hindsight.ids, piece))
              for turn, hindsight in zip(trajectory.turns, sample.hindsights, strict=True)]
     return Row(sample.advantage, trajectory.loss_mask[first:], trajectory.action_mask[first:], sample.evidence[first:],
-               sample.weight[first:], sample.student[first:], **labelled(trajectory.token_ids, views, first, piece))
+               sample.weight[first:], sample.student[first:], **labelled(trajectory.token_ids, views, first, piece),
+               steps_T=None if sample.steps is None else sample.advantages[first:])

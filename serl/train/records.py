@@ -36,7 +36,8 @@ def record(sample: Sample, question: Question, step: int, number: int, seed: int
         "teacher_logprobs": _numbers(sample.teacher.tolist()),
         "gaps": _numbers(sample.evidence.tolist()),
         "weights": _numbers(sample.weight.tolist()),
-        "turns": [_turn(*each, piece) for each in zip(trajectory.turns, sample.hindsights, strict=True)],
+        "turns": [_turn(*each, piece) for each in zip(trajectory.turns, sample.hindsights,
+                                                      sample.steps or [None] * len(trajectory.turns), strict=True)],
         "final_sql": trajectory.final_sql, "stop": trajectory.stop,
         "reward": sample.reward.total if sample.reward else None,
         "reward_terms": sample.reward.terms if sample.reward else {},
@@ -64,13 +65,14 @@ def teacher_rows(samples: Sequence[Sample], step: int, group_size: int, level: s
                    "teacher_input": before + told + behind + action}
 
 
-def _turn(turn: Turn, hindsight: Hindsight | None, piece: Piece) -> dict[str, Any]:
+def _turn(turn: Turn, hindsight: Hindsight | None, advantage: float | None, piece: Piece) -> dict[str, Any]:
     outcome = turn.outcome
     shown = None if outcome is None else outcome.to_json(OUTCOME_ROWS)
     return {"kind": str(turn.parsed.kind), "state": turn.state, "action": turn.action, "sql": turn.sql,
             "splice_at": turn.splice_at, "observation": turn.observation, "action_text": turn.action_text,
             "sql_text": turn.parsed.sql, "observation_text": turn.observation_text, "outcome": shown,
-            "hindsight_text": None if hindsight is None else text_of(hindsight.ids, piece)}
+            "hindsight_text": None if hindsight is None else text_of(hindsight.ids, piece),
+            "advantage": advantage, "refused": turn.refused}
 
 
 def _numbers(values: list[float | None]) -> list[float | None]:

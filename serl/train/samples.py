@@ -42,20 +42,34 @@ class Sample:
     credit: torch.Tensor | None = None  # evidence, or what of it needs no log-probs of the student [T]
     # Turns whose teacher is the student itself, with its inputs: the update's own forward pass gives its log-probs.
     asked: tuple[tuple[Branch, Tail], ...] = ()
+    steps: tuple[float, ...] | None = None  # advantages of its actions; None: they have that of the trajectory
 
     @classmethod
-    def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float, known: Known = NOTHING
-           ) -> "Sample":
+    def of(cls, trajectory: Trajectory, reward: Reward | None, advantage: float, known: Known = NOTHING,
+           steps: tuple[float, ...] | None = None) -> "Sample":
         """A sample that no model has scored yet: weight 1, no hindsight."""
         size = len(trajectory)
         unscored = torch.full((size,), float("nan"))
         return cls(trajectory, reward, advantage, teacher=unscored, unaided=unscored,
                    hindsight_mask=torch.zeros(size, dtype=torch.bool), weight=torch.ones(size),
-                   hindsights=(None,) * len(trajectory.turns), known=known)
+                   hindsights=(None,) * len(trajectory.turns), known=known, steps=steps)
 
     @property
     def correct(self) -> bool:
         return self.reward is not None and self.reward.correct
+
+    @property
+    def learns(self) -> bool:
+        """Whether some action of it has an advantage other than 0."""
+        return any(self.steps) if self.steps is not None else self.advantage != 0.0
+
+    @property
+    def advantages(self) -> torch.Tensor:
+        """A at each token [T]; that of the trajectory where a token is of no action, which plays no part."""
+        spread = torch.full((len(self.trajectory),), self.advantage)
+        for turn, own in zip(self.trajectory.turns, self.steps or ()):
+            spread[slice(*turn.action)] = own
+        return spread
 
     @property
     def first(self) -> int:
@@ -119,7 +133,7 @@ def add_teacher(model, samples: Sequence[Sample], encode: Encode, lam: float, co
     """
     if lam == 0.0:
         return list(samples), 0
-    made, tails, skipped = teacher_branches(samples, [i for i, sample in enumerate(samples) if sample.advantage != 0.0],
+    made, tails, skipped = teacher_branches(samples, [i for i, sample in enumerate(samples) if sample.learns],
                                             encode, config)
     samples = _read(samples, made, config)
     if config.hindsight.teacher.mode == "live" and config.model.shared_prefix and not config.train.score_first:
@@ -171,7 +185,7 @@ def _ask(samples: Sequence[Sample], made: Iterable[Branch], tails: Iterable[Tail
 def weigh(sample: Sample, student: torch.Tensor, lam: float, options: HindsightConfig) -> Sample:
     """The sample with the old policy's log-probs `student` [T] and the ω that follows from them."""
     gap = _evidence(sample, student, options)
-    weight = token_weights(torch.full_like(gap, sample.advantage), gap, sample.hindsight_mask, lam, options)
+    weight = token_weights(sample.advantages, gap, sample.hindsight_mask, lam, options)
     return replace(sample, student=student, gap=gap, weight=weight)
 
 

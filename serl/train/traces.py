@@ -3,7 +3,8 @@
     direct    solution                                   check     query = gold, answer, solution
     probe     look a value up, answer, solution          correct   wrong query, answer, solution
 
-With `sft.reasoning` some thinking stands in front of the solution.
+Of dialogues with a memory, and where an order is kept, the policy verifies what it does (`serl.train.verified`). With
+`sft.reasoning` some thinking stands in front of the solution.
 
 Every answer is the database's own. The wrong query of `correct` is context, not a target: the policy learns
 to correct it, not to make it. Mostly it is one whose answer shows that it is wrong (an error, no row, nothing
@@ -13,12 +14,14 @@ from: the target is gold's action behind the empty frame, behind what the databa
 what it answered to a wrong query.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from random import Random
 
-from serl.agent.dialects import Kind
+from serl.agent.dialects import Kind, Tool
 from serl.agent.env import Environment, Episode
+from serl.agent.memory import Prior
 from serl.config import Config
 from serl.hindsight.context import Hindsight, empty_hindsight, make_hindsight, teacher_input
 from serl.hindsight.facts import Facts
@@ -31,6 +34,7 @@ from serl.task import Question
 from serl.train.mutate import Schema, mutations, probes
 from serl.train.parts import ask_parts, tells_parts
 from serl.train.reasoning import reasoning
+from serl.train.verified import Step, verified
 
 PLANS = (("direct", 0.4), ("check", 0.25), ("probe", 0.1), ("correct", 0.25))
 SHOWN = 0.85  # share of the wrong queries whose answer shows it, where there is such a one
@@ -64,24 +68,26 @@ class TraceWriter:
         randoms = [Random(f"{seed}/{question.example.question_id}") for question in questions]
         wrong = self._wrong_queries(questions, randoms)
         plans = [self._plan(question, bad, random) for question, bad, random in zip(questions, wrong, randoms)]
-        outcomes = iter(self.sandbox.run_many(
-            [(question.example.db_path, sql) for question, plan in zip(questions, plans) for _, sql in plan.actions]))
+        outcomes = iter(self.sandbox.run_many([(question.example.db_path, step.sql) for question, plan in
+                                               zip(questions, plans) for step in plan.steps if _runs(step)]))
         traces = []
         for plan, random in zip(plans, randoms):
-            answers = [next(outcomes) for _ in plan.actions]
+            answers = [next(outcomes) if _runs(step) else None for step in plan.steps]
             trace = self._play(plan, answers, random)
             if trace is not None:
                 traces.append(trace)
         return traces
 
-    def _play(self, plan: "_Plan", answers: Sequence[Outcome], random: Random) -> Trace | None:
-        episode = self.env.start(list(plan.question.prompt_ids))
-        for (kind, sql), outcome in zip(plan.actions, answers):
+    def _play(self, plan: "_Plan", answers: Sequence[Outcome | None], random: Random) -> Trace | None:
+        past = plan.question.past
+        memory = None if past is None else partial(replace(past, prior=Prior.GOLD).memory, {})
+        episode = self.env.start(list(plan.question.prompt_ids), memory)
+        for (kind, sql, verdicts), outcome in zip(plan.steps, answers):
             thinking = self._thinking(plan.question, random) if kind is Kind.FINAL else ""
             if thinking is None:
                 return None
             try:
-                ids = self.encode(self.env.dialect.write(kind, sql, thinking))
+                ids = self.encode(self.env.dialect.write(kind, sql, thinking, verdicts))
             except ValueError:  # it holds what would close it
                 return None
             if episode.done or len(ids) > self.config.agent.max_new_tokens:
@@ -104,7 +110,7 @@ class TraceWriter:
     def encode(self, text: str) -> list[int]:
         return self.env.tokenizer.encode(text, add_special_tokens=False)
 
-    def _wrong_queries(self, questions: Sequence[Question], randoms: Sequence[Random]) -> list[str | None]:
+    def _wrong_queries(self, questions: Sequence[Question], randoms: Sequence[Random]) -> list["_Wrong | None"]:
         """For each question one mutation of gold whose result differs from gold's, if there is one and a use for it."""
         if self.config.agent.max_turns < 2 and not self.config.sft.hindsight_share:
             return [None] * len(questions)
@@ -117,25 +123,30 @@ class TraceWriter:
             question = questions[number]
             if not strict(outcome, question.gold, is_ordered(question.example.gold_sql)).match:
                 found[number].setdefault(_shows(outcome), sql)
-        return [wrong.get(random.random() < SHOWN) or next(iter(wrong.values()), None)
-                for wrong, random in zip(found, randoms)]
+        return [_choose(wrong, random.random() < SHOWN) for wrong, random in zip(found, randoms)]
 
-    def _plan(self, question: Question, wrong: str | None, random: Random) -> "_Plan":
+    def _plan(self, question: Question, wrong: "_Wrong | None", random: Random) -> "_Plan":
         gold = question.example.gold_sql
         kind = random.choices([name for name, _ in PLANS], [share for _, share in PLANS])[0]
         lookups = probes(gold, self.schemas[question.example.db_id])
-        first: list[tuple[Kind, str]] = []
+        first: list[Step] = []
         if kind == "check":
-            first = [(Kind.SQL, gold)]
+            first = [Step(Kind.SQL, gold)]
         elif kind == "probe" and lookups:
-            first = [(Kind.SQL, random.choice(lookups))]
+            first = [Step(Kind.SQL, random.choice(lookups))]
         elif kind == "correct" and wrong is not None:
-            first = [(Kind.SQL, wrong)]
+            first = [Step(Kind.SQL, wrong.sql)]
         else:
             kind = "direct"
         if self.config.agent.max_turns < 2:
             kind, first = "direct", []
-        return _Plan(kind, [*first, (Kind.FINAL, gold)], wrong, question)
+        steps, agent = [*first, Step(Kind.FINAL, gold)], self.config.agent
+        if agent.order != "off" or (Tool.MEMORY in agent.tools and kind != "direct"):
+            kind = "correct" if kind == "correct" else "check"
+            refuted = wrong if kind == "correct" else None
+            steps = verified(gold, refuted and refuted.sql, refuted is None or refuted.shows,
+                             memory=Tool.MEMORY in agent.tools)
+        return _Plan(kind, steps, wrong and wrong.sql, question)
 
     def _trace(self, episode: Episode, plan: "_Plan", random: Random) -> Trace:
         trajectory = episode.trajectory
@@ -186,9 +197,28 @@ def _shows(outcome: Outcome) -> bool:
     return outcome.status is not Status.OK or not any(cell for row in outcome.rows for cell in row)
 
 
+def _runs(step: Step) -> bool:
+    """Whether the database answers it."""
+    return step.kind is not Kind.RECALL
+
+
+@dataclass(frozen=True)
+class _Wrong:
+    sql: str
+    shows: bool  # whether its answer looks wrong
+
+
+def _choose(found: Mapping[bool, str], shows: bool) -> _Wrong | None:
+    """One of the wrong queries by whether they show it, of the other kind if there is none."""
+    if not found:
+        return None
+    kind = shows if shows in found else not shows
+    return _Wrong(found[kind], kind)
+
+
 @dataclass(frozen=True)
 class _Plan:
     kind: str
-    actions: list[tuple[Kind, str]]
+    steps: list[Step]
     wrong: str | None
     question: Question

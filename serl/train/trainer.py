@@ -15,7 +15,8 @@ from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
-from serl.agent.rollout import Job, RolloutResult, rollout
+from serl.agent.rollout import RolloutResult, rollout
+from serl.asking import jobs_of
 from serl.config import TeacherConfig
 from serl.config.rules import DISTILLED
 from serl.errors import InputError
@@ -30,7 +31,7 @@ from serl.reward.panel import Panel
 from serl.task import Question, question_order
 from serl.tracking import RunFolder, Tracker
 from serl.train import states
-from serl.train.advantages import group_advantages
+from serl.train.advantages import group_advantages, step_advantages
 from serl.train.ahead import Ahead
 from serl.train.clock import Clock
 from serl.train.credit.evidence import add_evidence
@@ -92,6 +93,9 @@ class Trainer(Loop):
         if teaches and frame("text", bench.encode, hindsight.budget, tag=hindsight.wording.tag) is None:
             raise InputError(f"config: hindsight.budget {hindsight.budget} does not hold the frame of a "
                              "hindsight text; raise it, or set hindsight.lambda0 to 0 for plain GRPO")
+        # What a step draws: questions, or dialogues; and how many places in a step each of them has.
+        self.units = bench.preparer.units(self.train_split)
+        self.stride = max(map(len, self.units), default=1)
         self.updates = 0  # calls of `update`, also those whose batch had no signal: λ and the teacher follow them
 
     def step(self, step: int) -> dict[str, float]:
@@ -161,8 +165,7 @@ class Trainer(Loop):
 
         def ask(count: int) -> list[Group]:
             with clock("time/prepare"):
-                questions = self.questions(count)
-            places = [self.asked - start + place for place in self.ranks.share(count)]
+                questions, places = self.questions(count, self.asked - start)
             with clock("time/rollout"):
                 work = partial(self.roll_out, step, questions, places)
                 result = work() if self.ahead is None else self.ahead.result(work)
@@ -176,10 +179,13 @@ class Trainer(Loop):
 
         return fill(ask, self.config.rollout.questions, self.config.train.refill, self.ranks)
 
-    def questions(self, count: int) -> list[Question]:
-        """The next questions of the run: this rank's of them."""
-        order = question_order(len(self.train_split), self.config.seed, self.asked, count)
-        return self.bench.preparer.prepare_share(self.train_split, order)
+    def questions(self, count: int, drawn: int = 0) -> tuple[list[Question], list[int]]:
+        """The questions of the run's next units: this rank's, and their places in a step that has `drawn` so many."""
+        order = question_order(len(self.units), self.config.seed, self.asked, count)
+        units = [self.units[unit] for unit in order]
+        places = [(drawn + place) * self.stride + turn for place in self.ranks.share(count)
+                  for turn in range(len(units[place]))]
+        return self.bench.preparer.prepare_share(self.train_split, units), places
 
     def _look_ahead(self, step: int, clock: Clock) -> None:
         """With `rollout.overlap`, begin the rollout of a step by the present weights, if the run has such a step."""
@@ -189,16 +195,16 @@ class Trainer(Loop):
         self.ahead.follow(self.bench.model, self.updates)
         if step < self.config.train.steps:
             with clock("time/prepare"):
-                questions = self.questions(self.config.rollout.questions)
-            self.ahead.start(partial(self.roll_out, step, questions, self.ranks.share(self.config.rollout.questions)))
+                questions, places = self.questions(self.config.rollout.questions)
+            self.ahead.start(partial(self.roll_out, step, questions, places))
 
     def roll_out(self, step: int, questions: Sequence[Question], places: Sequence[int] | None = None, model=None
                  ) -> RolloutResult:
         """Sample a group of trajectories for each question; `places` are theirs in the step (None: 0, 1, ...)."""
         # The place in the step, not the question, names the stream: a question may come twice in one step.
-        jobs = [Job(question.example, question.prompt_ids, (TRAIN_STREAM, step, place, number))
-                for place, question in zip(range(len(questions)) if places is None else places, questions, strict=True)
-                for number in range(self.config.rollout.group_size)]
+        places = range(len(questions)) if places is None else places
+        jobs = jobs_of(questions, [[(TRAIN_STREAM, step, place, number)
+                                    for number in range(self.config.rollout.group_size)] for place in places])
         options = self.config.rollout
         with self.sampling():
             return rollout(self.bench.env, self.bench.generator(options.batch_size, model), self.bench.sandbox, jobs,
@@ -207,17 +213,23 @@ class Trainer(Loop):
 
     def judge(self, result: RolloutResult, questions: Sequence[Question]) -> list[Sample]:
         """Rewards and advantages, group by group."""
-        size, samples = self.config.rollout.group_size, []
+        size, samples, options = self.config.rollout.group_size, [], self.config.train
+        standardize = options.loss != "dr_grpo"
         for number, question in enumerate(questions):
             group = result.trajectories[number * size: (number + 1) * size]
             rewards = [self.panel.score(trajectory, question.example, question.gold) for trajectory in group]
-            advantages = group_advantages([scored and scored.total for scored in rewards],
-                                          self.config.train.advantage_eps,
-                                          standardize=self.config.train.loss != "dr_grpo")
+            advantages = group_advantages([scored and scored.total for scored in rewards], options.advantage_eps,
+                                          standardize)
+            steps = [None] * size
+            if options.credit == "step":
+                steps = step_advantages([scored and scored.total for scored in rewards],
+                                        [scored.actions if scored else (0.0,) * len(trajectory.turns)
+                                         for scored, trajectory in zip(rewards, group)], options.advantage_eps,
+                                        standardize)
             known = know(question.example.question_id, [trajectory.final_sql for trajectory in group],
                          [scored and scored.correct for scored in rewards],
                          GoldAnswer(question.example.gold_sql, question.gold))
-            samples += [Sample.of(*row) for row in zip(group, rewards, advantages, known)]
+            samples += [Sample.of(*row) for row in zip(group, rewards, advantages, known, steps)]
         return samples
 
     def _teaches(self, lam: float) -> bool:

@@ -46,7 +46,7 @@ def update(engine: TorchEngine, samples: Sequence[Sample], lam: float, config: C
     options, samples = config.train, list(samples)
     total = max(1.0, engine.over_ranks(denominator(samples, options.reduction)))
     active = [index for index, sample in enumerate(samples)
-              if sample.reward is not None and (sample.advantage != 0.0 or options.kl_beta > 0.0)]
+              if sample.reward is not None and (sample.learns or options.kl_beta > 0.0)]
     engine.model.eval()  # as scorers: with dropout, log-probs were another policy's than the one that acted
     engine.zero_grad()
     sums: dict[str, float] = {}
@@ -123,7 +123,7 @@ def loss_of(samples: Sequence[Sample], logps: Sequence[torch.Tensor], config: Co
     row_N = flat(torch.full((len(logp),), row) for row, logp in enumerate(logps))
     old_N = flat(s.student[s.first:] for s in samples)
     sampler_N = flat(s.sampler[s.first:] for s in samples)
-    advantage_N = flat(s.advantage * s.weight[s.first:] for s in samples)
+    advantage_N = flat((s.advantages * s.weight)[s.first:] for s in samples)
 
     share_N = row_share(mask_N, row_N) if options.reduction == "seq_mean" else torch.ones_like(old_N)
     correction_N, metrics = sampler_correction(old_N, sampler_N, mask_N, row_N, options.tis, options.tis_cap,

@@ -113,7 +113,7 @@ def schemas(questions: list[Question]) -> dict[str, Schema]:
 def _texts(config: Config) -> Iterator[str]:
     """What the tokenizer is trained on: prompts with their schemas, and gold SQL, of a sample of the questions."""
     examples = load_examples(config, config.data.train_split)
-    examples = [examples[place] for place in training_part(len(examples), config)]
+    examples = [examples[place] for place in training_part(examples, config)]
     examples = Random(config.seed).sample(examples, min(TOKENIZER_QUESTIONS, len(examples)))
     grounder = make_grounder(config)
     for example, grounded in zip(examples, grounder.ground_many(requests_of(examples, config))):

@@ -11,6 +11,7 @@ from serl.config import AgentConfig, RewardConfig
 from serl.data.example import Example
 from serl.reward.panel import Panel, Reward
 from serl.sql.sandbox import Limits, Sandbox
+from tests.dialogue import Table, write_database
 from tests.models import tiny_tokenizer
 
 BYTES = tiny_tokenizer(256)  # a token is a byte, or one of the tags of thinking: lengths can be counted by hand
@@ -24,6 +25,14 @@ def environment(dialect: str, prefill: str) -> Environment:
 
 
 Play = Callable[..., Reward | None]
+
+
+@pytest.fixture(scope="session")
+def dialogue(tmp_path_factory) -> Iterator[Table]:
+    """The table at which conversations with tools are played (tests.dialogue.py)."""
+    path = write_database(tmp_path_factory.mktemp("dialogue"))
+    with Sandbox(2, Limits(timeout_s=0.3, max_rows=1000)) as sandbox:
+        yield Table(path, sandbox)
 
 
 @pytest.fixture(scope="session")

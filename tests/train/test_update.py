@@ -295,3 +295,44 @@ def test_the_policy_that_learns_is_the_one_that_acted_also_where_a_model_has_dro
         torch.testing.assert_close(sample.student, other.student, rtol=0, atol=1e-5, equal_nan=True)
     metrics, _ = update(TorchEngine(model, 0.0, 0.0, 1.0, lambda step: 1.0), samples, 0.0, config)
     assert metrics["kl/old"] < 1e-9 and metrics["ratio/clip_fraction"] == 0
+
+
+# Actions with advantages of their own.
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_actions_that_have_their_trajectorys_advantage_change_nothing_bit_for_bit(model, old_model, encode, loss):
+    config = config_of(loss=loss, reduction=LOSSES[loss])
+    samples, _ = add_teacher(old_model, make_samples(), encode, 0.5, config)
+    samples = add_student(old_model, samples, 0.5, config)
+    own = add_student(old_model, [replace(sample, steps=(sample.advantage,) * 2) for sample in samples], 0.5, config)
+    assert all(torch.equal(one.weight, other.weight) for one, other in zip(samples, own))
+    (whole, sums), (by_step, step_sums) = (gradient(model, each, config, lam=0.5) for each in (samples, own))
+    assert torch.equal(whole, by_step) and sums == step_sums
+
+
+def test_each_actions_gradient_has_its_own_advantage_and_hindsight_follows_its_sign(model, old_model, encode):
+    """The gradient is the sum of two, of batches in which only the one or the other action counts."""
+    config = config_of(hindsight={"mask": "all"})
+    samples, _ = add_teacher(old_model, make_samples(), encode, 0.5, config)
+    mixed = [replace(sample, advantage=0.0, steps=(1.5, -0.5)) for sample in samples]
+    parts = [[replace(sample, advantage=0.0, steps=steps) for sample in samples] for steps in ((1.5, 0.0), (0.0, -0.5))]
+    (whole, _), *(found) = (gradient(model, add_student(old_model, each, 0.5, config), config, lam=0.5)
+                            for each in (mixed, *parts))
+    torch.testing.assert_close(whole, found[0][0] + found[1][0], rtol=1e-4, atol=1e-6)
+    for sample in add_student(old_model, mixed, 0.5, config):
+        for turn, sign in zip(sample.trajectory.turns, (1, -1)):
+            gap, weight = (values[slice(*turn.action)] for values in (sample.gap, sample.weight))
+            assert torch.equal((weight - 1.0).sign(), sign * gap.sign()), "four quadrants, by the action's own sign"
+            assert (weight != 1).any()
+
+
+def test_a_trajectory_whose_mean_credit_is_zero_still_learns_by_its_actions(tokenizer):
+    config, learner = config_of(lr=1e-3), tiny_model(len(tokenizer))
+    before = [parameter.detach().clone() for parameter in learner.parameters()]
+    still = [replace(sample, advantage=0.0, steps=(0.0, 0.0)) for sample in make_samples()]
+    metrics, _ = update(TorchEngine(learner, 1e-3, 0.0, 1.0, lambda step: 1.0), still, 0.0, config)
+    assert metrics["grad_norm"] == 0.0 and all(map(torch.equal, before, learner.parameters()))
+    moved = [replace(sample, advantage=0.0, steps=(1.0, -1.0)) for sample in make_samples()]
+    metrics, scored = update(TorchEngine(learner, 1e-3, 0.0, 1.0, lambda step: 1.0), moved, 0.0, config)
+    assert metrics["grad_norm"] > 0 and all(sample.student is not None for sample in scored)

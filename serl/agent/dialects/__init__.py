@@ -5,7 +5,7 @@
     hermes   tool calls, verdicts, answer_sql                  MTSQL-R1
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,13 +26,20 @@ from serl.agent.dialects.events import (
 )
 from serl.agent.dialects.fence import Fence
 from serl.agent.dialects.form import Form
-from serl.agent.dialects.hermes import Hermes
+from serl.agent.dialects.hermes import Hermes, Tool
 from serl.agent.dialects.xml import Xml
 
 DIALECTS: dict[str, Dialect] = {dialect.name: dialect for dialect in (Xml(), Fence(), Hermes())}
 TAGS = tuple(dict.fromkeys(tag for dialect in DIALECTS.values() for tag in dialect.tags))
 """Names of every tag that some dialect uses."""
 
+
+def dialect_of(name: str, tools: Sequence[str], ordered: bool) -> Dialect:
+    """The dialect of a run: where it has tools, it offers these, and tells of their order if they are `ordered`."""
+    dialect = DIALECTS[name]
+    if isinstance(dialect, Hermes):
+        return replace(dialect, offered=tuple(map(Tool, tools)), ordered=ordered)
+    return dialect
 
 
 def of_record(record: Mapping[str, Any]) -> Dialect:
@@ -41,5 +48,5 @@ def of_record(record: Mapping[str, Any]) -> Dialect:
 
 
 __all__ = ["CLOSE_THINKING", "DIALECTS", "OPEN_THINKING", "TAGS", "Action", "Check", "Dialect", "Event", "Fence",
-           "Final", "Form", "Hermes", "Kind", "Malformed", "Recall", "Role", "Sql", "Think", "Verify", "Written", "Xml",
-           "of_record", "opens_thinking"]
+           "Final", "Form", "Hermes", "Kind", "Malformed", "Recall", "Role", "Sql", "Think", "Tool", "Verify",
+           "Written", "Xml", "dialect_of", "of_record", "opens_thinking"]

@@ -12,11 +12,11 @@ tag that is quoted in thinking is not an action.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
-from serl.agent.dialects.events import Action, Event, Kind, Malformed, Think, Written
+from serl.agent.dialects.events import Action, Check, Event, Kind, Malformed, Think, Written
 from serl.agent.dialects.form import Form
 from serl.agent.spans import Span
 
@@ -82,11 +82,11 @@ class Dialect(ABC):
         close = sampled.find(_CLOSE)
         return None if close < 0 else close + len(_CLOSE)
 
-    def write(self, kind: Kind, text: str, thinking: str = "") -> str:
+    def write(self, kind: Kind, text: str, thinking: str = "", verdicts: Iterable[tuple[Check, bool]] = ()) -> str:
         """The text of an action. ValueError where the dialect cannot say it, since `parse` would not read it back."""
         opening = "" if self.thinking_open else OPEN_THINKING
         thought = f"{opening}{thinking}{CLOSE_THINKING}" if thinking or self.thinking_open else ""
-        written = thought + self.action(kind, text)
+        written = thought + "".join(self.verdict(*each) for each in verdicts) + self.action(kind, text)
         sampled = written.encode()
         parsed, ends_early = self.parse(sampled), self.is_complete(sampled[:-1], len(sampled))
         last = parsed.events[-1]
@@ -98,6 +98,10 @@ class Dialect(ABC):
     @abstractmethod
     def action(self, kind: Kind, text: str) -> str:
         """The text of an action without thinking. ValueError for a kind that the dialect does not have."""
+
+    def verdict(self, check: Check, passed: bool) -> str:
+        """The text of a verdict. ValueError in a dialect that has none."""
+        raise ValueError(f"dialect {self.name} has no verdicts")
 
     @abstractmethod
     def observation(self, body: str, role: str) -> str:

@@ -13,6 +13,7 @@ which strict JSON would refuse.
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from serl.agent.dialects.dialect import THINK_TAG, Dialect, written
@@ -23,9 +24,18 @@ from serl.agent.spans import Span
 _CALL, _ANSWER = b"<tool_call>", b"<answer_sql>"
 _CHECKS = {b"<exec_verify>": Check.EXECUTION, b"<memory_verify>": Check.MEMORY}
 _VERDICTS = {b"pass": True, b"no_pass": False}
-_KINDS = {"exec_sql": Kind.SQL, "memory_retrieve": Kind.RECALL}
-_NAMES = {kind: name for name, kind in _KINDS.items()}
 _ARGUMENT = "code"
+
+
+class Tool(StrEnum):
+    """What can be called."""
+
+    EXECUTE = "exec_sql"
+    MEMORY = "memory_retrieve"
+
+
+_KINDS = {Tool.EXECUTE: Kind.SQL, Tool.MEMORY: Kind.RECALL}
+_NAMES = {kind: str(name) for name, kind in _KINDS.items()}
 
 
 def _tool(name: str, description: str, argument: str) -> Mapping[str, Any]:
@@ -34,9 +44,30 @@ def _tool(name: str, description: str, argument: str) -> Mapping[str, Any]:
     return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
 
 
+_TOOLS = {
+    Tool.EXECUTE: _tool("exec_sql", "Runs one SQL query on the database; returns its rows or its error message.",
+                        "the SQL query"),
+    Tool.MEMORY: _tool("memory_retrieve", "Tells the earlier turns of the conversation: question, SQL, its parts and "
+                       "result; and what of them a query lacks.", "the SQL query to compare with them"),
+}
+_LINES = {
+    Tool.EXECUTE: "- call the tool exec_sql, which runs a query; the database answers with its rows or its error "
+                  "message.\n",
+    Tool.MEMORY: "- call the tool memory_retrieve with a query, which tells the earlier turns of the conversation and "
+                 "what of them the query lacks.\n",
+}
+_COUNTS = {1: "two", 2: "three"}  # by the number of tools
+_VERDICT_LINES = {
+    Tool.EXECUTE: "When the database has answered, first say whether its answer is what the question needs: "
+                  "<exec_verify>pass</exec_verify> or <exec_verify>no_pass</exec_verify>.\n",
+    Tool.MEMORY: "When the memory has answered, first say whether the query agrees with the conversation: "
+                 "<memory_verify>pass</memory_verify> or <memory_verify>no_pass</memory_verify>.\n",
+}
+
+
 @dataclass(frozen=True)
 class Hermes(Dialect):
-    """Tool calls as JSON, answers between tags.
+    """Tool calls as JSON, answers between tags. Instructions tell the tools that are `offered`; all are read.
 
     >>> Hermes().parse(b'<tool_call>{"name": "exec_sql", "arguments": {"code": "SELECT\\\\n1"}}</tool_call>').sql
     'SELECT\\n1'
@@ -46,10 +77,13 @@ class Hermes(Dialect):
     tags = (THINK_TAG, "tool_call", "tool_response", "exec_verify", "memory_verify", "answer_sql")
     stop_tags = (b"</tool_call>", b"</answer_sql>")
     solution = "answer"
-    # memory_retrieve is read, but only an environment that has a memory should offer it.
-    tools = (_tool("exec_sql", "Runs one SQL query on the database; returns its rows or its error message.",
-                   "the SQL query"),)
     observation_roles = ("tool", "user")
+    offered: tuple[Tool, ...] = (Tool.EXECUTE,)
+    ordered: bool = False  # whether the instructions tell the order of actions (`serl.agent.order`)
+
+    @property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        return tuple(_TOOLS[tool] for tool in self.offered)
 
     def read(self, sampled: bytes, start: int) -> Iterator[Event]:
         role = Role.QUERY
@@ -87,6 +121,9 @@ class Hermes(Dialect):
         # "\/" is JSON's own spelling of "/": no text can close the call.
         return "<tool_call>\n" + call.replace("</", "<\\/") + "\n</tool_call>"
 
+    def verdict(self, check: Check, passed: bool) -> str:
+        return f"<{check}_verify>{'pass' if passed else 'no_pass'}</{check}_verify>"
+
     def observation(self, body: str, role: str) -> str:
         """A chat template that knows tools frames their answers itself."""
         return body if role == "tool" else f"<tool_response>\n{body}\n</tool_response>"
@@ -94,20 +131,27 @@ class Hermes(Dialect):
     def instructions(self, turns: str) -> str:
         return (
             "You are an expert in SQLite. Answer the question with one SQL query on the given database.\n"
-            "You may think inside <think>...</think>. Then do one of two things:\n"
-            "- call the tool exec_sql, which runs a query; the database answers with its rows or its error message.\n"
+            f"You may think inside <think>...</think>. Then do one of {_COUNTS[len(self.offered)]} things:\n"
+            + "".join(_LINES[tool] for tool in self.offered) +
             "- <answer_sql>SELECT ...</answer_sql> gives the final query and ends the conversation.\n"
-            "When the database has answered, first say whether its answer is what the question needs: "
-            "<exec_verify>pass</exec_verify> or <exec_verify>no_pass</exec_verify>.\n"
+            + "".join(_VERDICT_LINES[tool] for tool in self.offered) + self._order() +
             f"Check values and intermediate results before you answer. {turns} The answer returns exactly the "
             "columns that are asked for.\n"
-            "For example, to the question \"How many singers are there?\" a whole answer is:\n"
-            "<answer_sql>SELECT count(*) FROM singer</answer_sql>")
+            f"For example, to the question \"How many singers are there?\" "
+            f"{'the first action' if self.ordered else 'a whole answer'} is:\n"
+            + self.action(Kind.SQL if self.ordered else Kind.FINAL, "SELECT count(*) FROM singer"))
+
+    def _order(self) -> str:
+        if not self.ordered:
+            return ""
+        checks = "exec_verify" + (", memory_retrieve, memory_verify" if Tool.MEMORY in self.offered else "")
+        return (f"Keep to this order: exec_sql, {checks}, answer_sql. After a no_pass comes exec_sql with a corrected "
+                "query.\n")
 
     def tools_in_words(self) -> str:
         schemas = "\n".join(json.dumps(tool["function"]) for tool in self.tools)
         return (f"Tools, as JSON schemas:\n{schemas}\nA call is a JSON object between tags:\n"
-                '<tool_call>\n{"name": "exec_sql", "arguments": {"code": "SELECT ..."}}\n</tool_call>')
+                f'<tool_call>\n{{"name": "{self.offered[0]}", "arguments": {{"code": "SELECT ..."}}}}\n</tool_call>')
 
     def describes_tools(self, rendered: str) -> bool:
         """Some templates ask for calls of another form: then the system message has to tell of ours."""

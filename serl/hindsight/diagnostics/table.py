@@ -55,11 +55,15 @@ class Row:
     turn_T: Sequence[int]  # from 0, −1 outside of actions
     kind_T: Sequence[int]  # a TokenKind
     shown_T: Sequence[bool]  # stands in the hindsight text of its turn
+    steps_T: torch.Tensor | None = None  # the advantage of each token, where actions have their own
 
 
 @dataclass(frozen=True)
 class TokenTable:
-    """Rows as tensors [B, T], those of `Row`; `advantage_BT` repeats A. Padding counts as no token at all."""
+    """Rows as tensors [B, T], those of `Row`; `advantage_BT` repeats A, or has that of each action.
+
+    Padding counts as no token at all.
+    """
 
     advantage_BT: torch.Tensor
     sampled_BT: torch.Tensor
@@ -82,7 +86,11 @@ class TokenTable:
 
         weight_BT = stacked("weight_T", 1.0, floats)
         advantage_B1 = torch.tensor([[row.advantage] for row in rows] or [[0.0]], dtype=floats)
-        return cls(advantage_B1.expand_as(weight_BT), stacked("sampled_T", 0, torch.bool),
+        advantage_BT = advantage_B1.expand_as(weight_BT).clone()
+        for number, row in enumerate(rows):
+            if row.steps_T is not None:
+                advantage_BT[number, : len(row.steps_T)] = row.steps_T
+        return cls(advantage_BT, stacked("sampled_T", 0, torch.bool),
                    stacked("acting_T", 0, torch.bool), stacked("evidence_T", nan, floats), weight_BT,
                    stacked("student_T", nan, floats), stacked("status_T", -1, codes), stacked("turn_T", -1, codes),
                    stacked("kind_T", TokenKind.OTHER, codes), stacked("shown_T", 0, torch.bool))
@@ -132,7 +140,13 @@ def of_records(records: Iterable[Mapping[str, Any]], piece: Piece) -> TokenTable
     Raises InputError where `piece` is of another tokenizer, or the lines are of a version that did not keep Δ.
     """
     return TokenTable.of([_row(record, piece) for record in records
-                          if record["advantage"] and any(value is not None for value in record["student_logprobs"])])
+                          if _learns(record) and any(value is not None for value in record["student_logprobs"])])
+
+
+def _learns(record: Mapping[str, Any]) -> bool:
+    """Whether A ≠ 0: of the trajectory, or of some action where actions have their own."""
+    own = [turn.get("advantage") for turn in record["turns"]]
+    return bool(record["advantage"]) if None in own else any(own)
 
 
 def _row(record: Mapping[str, Any], piece: Piece) -> Row:
@@ -148,10 +162,15 @@ def _row(record: Mapping[str, Any], piece: Piece) -> Row:
         status = MALFORMED if turn["outcome"] is None else turn["outcome"]["status"]
         turns.append(TurnView((start, end), turn["sql"], parsed.sql, parsed.offsets, status, turn["hindsight_text"]))
     first = turns[0].action[0]
-    tail = slice(first, None)
+    tail, steps = slice(first, None), None
+    if None not in (own := [turn.get("advantage") for turn in record["turns"]]):
+        steps = torch.full((len(ids),), float(record["advantage"]))
+        for turn, advantage in zip(record["turns"], own):
+            steps[slice(*turn["action"])] = advantage
     return Row(record["advantage"], record["loss_mask"][tail], record["action_mask"][tail],
                values_of(record["gaps"][tail]), values_of(record["weights"][tail]),
-               values_of(record["student_logprobs"][tail]), **labelled(ids, turns, first, piece))
+               values_of(record["student_logprobs"][tail]), **labelled(ids, turns, first, piece),
+               steps_T=None if steps is None else steps[tail])
 
 
 def values_of(values: Sequence[float | None]) -> torch.Tensor:

@@ -30,7 +30,7 @@ def add_evidence(model, samples: Sequence[Sample], examples: Sequence[Example], 
     if lam == 0.0 or source == "none" or not samples:
         return list(samples)
     masked = [replace(sample, hindsight_mask=scope_mask(sample.trajectory, config.hindsight.mask))
-              if sample.advantage != 0.0 else sample for sample in samples]
+              if sample.learns else sample for sample in samples]
     match source:
         case "surprisal":
             return masked  # its evidence comes with the log-probs of the update's own forward: see `weigh`
@@ -77,7 +77,7 @@ def _with_difference(group: Sequence[Sample], example: Example, config: Config, 
     compared = sources.Comparer(schema_of(example.db_path))
     out = []
     for sample, own in zip(group, candidates):
-        if sample.advantage == 0.0:
+        if not sample.learns:
             out.append(sample)
             continue
         if config.hindsight.source == "oracle_diff":

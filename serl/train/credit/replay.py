@@ -108,10 +108,11 @@ def sample_of(record: Mapping[str, Any], piece: Piece) -> Sample:
     reward = None if record["reward"] is None else Reward(record["reward"], record["reward_terms"], record["correct"])
     student = values_of(record["student_logprobs"])
     known = bool(torch.isfinite(student).any())
+    steps = tuple(turn.get("advantage") for turn in record["turns"])  # older versions have none
     return Sample(trajectory, reward, record["advantage"], teacher=values_of(record["teacher_logprobs"]),
                   unaided=torch.full((len(ids),), float("nan")), weight=values_of(record["weights"]),
                   hindsight_mask=torch.zeros(len(ids), dtype=torch.bool), student=student if known else None,
-                  hindsights=(None,) * len(turns))
+                  hindsights=(None,) * len(turns), steps=None if None in steps else steps)
 
 
 def group_of(records: Iterable[Mapping[str, Any]], piece: Piece) -> list[Sample]:
@@ -126,4 +127,4 @@ def _turn(turn: Mapping[str, Any], ids: Sequence[int], piece: Piece, dialect: Di
     observation = turn["observation"] and tuple(turn["observation"])
     return Turn(tuple(turn["state"]), action, turn["sql"] and tuple(turn["sql"]), turn["splice_at"], parsed,
                 turn["action_text"], outcome, observation, turn["observation_text"],
-                place_events(parsed, list(map(len, pieces)), action[0]))
+                place_events(parsed, list(map(len, pieces)), action[0]), turn.get("refused", ""))
