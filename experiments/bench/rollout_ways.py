@@ -119,7 +119,7 @@ class Bench:
         """What starts an episode; the first one has the slow query, if any."""
         first = [slow]
 
-        def start(prompt: list[int]) -> Conversation:
+        def start(prompt: list[int], memory: None) -> Conversation:
             return Conversation(prompt, self.shape.turns, self.observation, bool(first) and first.pop())
 
         return start

@@ -17,8 +17,9 @@ class GuardsConfig:
     reference_limit: float = 10.0  # nats a token from the policy to the KL reference (kl), with train.kl_beta above 0
     length: str = "stop"  # off | skip | stop: trajectories dwindle to nothing
     length_floor: float = 4.0  # sampled tokens of a trajectory, on average; the tags of a solution are more than that
-    entropy: str = "stop"  # off | skip | stop: the policy always says the same
+    entropy: str = "stop"  # off | skip | stop: the policy always says the same, or anything
     entropy_floor: float = 1e-3  # nats a token (rollout/entropy); the embedded model's runs stay above 0.05
+    entropy_rise: float = 3.0  # nats a token above the run's first step; a policy of V tokens that knows nothing has ln V
     skips: int = 8  # skipped updates one after the other that stop the run, since it would go on for nothing
 
 
@@ -28,7 +29,7 @@ def check_guards(guards: GuardsConfig) -> None:
         choices = ACTIONS[1:] if name == "non_finite" else ACTIONS
         if (value := getattr(guards, name)) not in choices:
             raise InputError(f"config: train.guards.{name} is {value!r}; choose one of {', '.join(choices)}")
-    for name in ("kl_limit", "reference_limit", "length_floor", "entropy_floor"):
+    for name in ("kl_limit", "reference_limit", "length_floor", "entropy_floor", "entropy_rise"):
         if getattr(guards, name) < 0:
             raise InputError(f"config: train.guards.{name} is {getattr(guards, name)}; it must be at least 0")
     if guards.skips < 1:

@@ -4,10 +4,12 @@
     kl           KL(π_old‖π) > kl_limit, or KL(π‖π_ref) > reference_limit          nats a token, k3 estimates
     length       (1/N) Σ_n |y_n| < length_floor                                    sampled tokens a trajectory
     entropy      Ĥ = −(1/Σ|y|) Σ_n Σ_i ln π(y_i | h, y_<i) < entropy_floor         nats a token
+                 or Ĥ > Ĥ of the run's first step + entropy_rise
 
 Ĥ costs nothing, as the sampler's log-probs are there: tokens were drawn from π, the policy at the sampling temperature,
 so that −ln π(y) is an unbiased estimate of the entropy of the distribution that y was drawn from. Over some thousand
-tokens its error is small. A trajectory without a score, since the infrastructure failed, counts for neither.
+tokens its error is small. A trajectory without a score, since the infrastructure failed, counts for neither. Where
+nothing else tells the divergence of an update (one a batch, no KL term), a jump of Ĥ in the next step does.
 
 `skip`: gradients are computed, for the batch's log-probs, and thrown away; λ and teacher go on as after a batch without
 signal. Length and entropy do not recover from a skipped update by themselves: `skips` of them in a row stop the run.
@@ -47,12 +49,16 @@ def unguarded(engine: TorchEngine, metrics: Mapping[str, float]) -> float:
 
 
 class Guards:
-    """Looks at a step's batch before and at its update. State: updates skipped one after the other."""
+    """Looks at a step's batch before and at its update.
+
+    State: updates skipped one after the other, and Ĥ of the first step.
+    """
 
     def __init__(self, options: GuardsConfig, over_ranks: Callable[[float], float]) -> None:
         self.options, self.over_ranks = options, over_ranks
         self.alarm: Alarm | None = None
         self.skipped = 0
+        self.first_entropy: float | None = None
 
     def look(self, samples: Sequence[Sample]) -> dict[str, float]:
         """Before a step's updates: `rollout/entropy` and `rollout/length` of what was sampled."""
@@ -70,6 +76,12 @@ class Guards:
         self._check("entropy", entropy < self.options.entropy_floor,
                     f"the policy's entropy is {entropy:.3g} nats a token, entropy_floor is "
                     f"{self.options.entropy_floor:g}")
+        self.first_entropy = entropy if self.first_entropy is None else self.first_entropy
+        rise = entropy - self.first_entropy
+        self._check("entropy", rise > self.options.entropy_rise,
+                    f"the policy's entropy is {entropy:.3g} nats a token, {rise:.3g} more than in the first step, where "
+                    f"entropy_rise is {self.options.entropy_rise:g}: an update has broken it, go on from a checkpoint "
+                    "before that one, at a lower train.lr")
         return {"rollout/entropy": entropy, "rollout/length": length}
 
     def step(self, engine: TorchEngine, metrics: Mapping[str, float]) -> float:

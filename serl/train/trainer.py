@@ -256,13 +256,14 @@ class Trainer(Loop):
         return self.updates, 0 if self.ahead is None else self.ahead.updates
 
     def state_dict(self) -> dict:
-        return {"updates": self.updates, "skipped": self.guards.skipped,
+        return {"updates": self.updates, "skipped": self.guards.skipped, "first_entropy": self.guards.first_entropy,
                 "engine": self.engine.state_dict(), "teacher": self.teacher.state_dict(),
                 "reference": self.reference.state_dict() if self.reference is not None else None,
                 "ahead": self.ahead.state_dict() if self.ahead is not None else None}
 
     def load_state_dict(self, state: dict) -> None:
         self.updates, self.guards.skipped = state["updates"], state.get("skipped", 0)
+        self.guards.first_entropy = state.get("first_entropy")
         self.engine.load_state_dict(state["engine"])
         self.teacher.load_state_dict(state["teacher"])
         if self.reference is not None:

@@ -87,6 +87,15 @@ def test_each_guard_skips_stops_or_is_off(guard, options, metrics):
                                          "reasons": []} | metrics
 
 
+def test_an_entropy_far_above_the_first_steps_is_an_alarm():
+    guard = guards(entropy_rise=2.0)
+    for offset, fine in ((0.25, True), (2.2, True), (2.3, False)):  # 1.25, 3.2 and 3.3 nats a token
+        guard.look(make_samples(offset=offset))
+        assert (guard.alarm is None) == fine
+    with pytest.raises(GuardStop, match="3.3 nats a token, 2.05 more than in the first step.*lower train.lr"):
+        settled(guard)
+
+
 def test_a_healthy_batch_has_no_alarm_with_the_defaults():
     guard = guards()
     guard.look(make_samples())
