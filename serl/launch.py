@@ -12,6 +12,7 @@ import importlib.util
 import json
 import logging
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -121,11 +122,11 @@ def _tell(failures: dict) -> int:
 
 def _start_on_hosts(hostfile: Path, launcher: str, command: Sequence[str]) -> int:
     """Become DeepSpeed's launcher."""
-    os.environ["DS_ENV_FILE"] = _environment(hostfile, launcher)
     arguments = deepspeed_command(hostfile, launcher, command)
     if importlib.util.find_spec("deepspeed") is None:
         raise InputError("--hostfile: DeepSpeed's launcher starts the ranks, and it is not installed; pip install "
                          "'serl[deepspeed]' on every host")
+    os.environ["DS_ENV_FILE"] = _environment(hostfile, launcher)
     sys.stdout.flush()
     os.execv(arguments[0], arguments)
 
@@ -138,15 +139,17 @@ def deepspeed_command(hostfile: Path, launcher: str, command: Sequence[str]) -> 
 
 
 def first_host(hostfile: Path) -> str:
-    """Where rank 0 runs. InputError for a file without hosts."""
+    """Where rank 0 runs. InputError for a file without hosts, and for lines that DeepSpeed would not take."""
     try:
         lines = hostfile.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{hostfile}: cannot be read as a hostfile ({error})") from error
     hosts = [words for line in lines if (words := line.partition("#")[0].split())]
     for words in hosts:
-        if len(words) != 2 or not words[1].removeprefix("slots=").isdigit():
+        if len(words) != 2 or not re.fullmatch(r"slots=[0-9]*[1-9][0-9]*", words[1]):
             raise InputError(f"{hostfile}: {' '.join(words)!r} is no line of a hostfile; write HOST slots=N")
+        if [host for host, _ in hosts].count(words[0]) > 1:
+            raise InputError(f"{hostfile}: names {words[0]} more than once; write all its slots into one line")
     if not hosts:
         raise InputError(f"{hostfile}: names no host; write lines HOST slots=N")
     return hosts[0][0]

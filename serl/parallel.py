@@ -128,9 +128,8 @@ class Ranks:
         try:
             yield
         except RuntimeError as error:  # all that torch says of a lost peer or of a time-out
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
             raise WorkFailed(f"rank {self.rank} of {self.size}: another rank has ended, or took longer than "
-                             f"engine.timeout_s ({reason})") from error
+                             f"engine.timeout_s ({_line(error)})") from error
 
 
 ALONE = Ranks()
@@ -139,13 +138,17 @@ ALONE = Ranks()
 def ranks_of(environment: Mapping[str, str]) -> Ranks:
     """The rank that an environment tells of; InputError if it tells half of it."""
     names = NAMES.get(environment.get(LAUNCHED_BY, ""), USUAL)
-    if names[1] not in environment:
+    if not environment.keys() & {*names[:2]}:
         return ALONE
+    told = " ".join(f"{name}={environment.get(name, '')}" for name in names)
     try:
-        return Ranks(*(int(environment[name]) for name in names))
-    except (KeyError, ValueError) as error:
-        raise InputError(f"{names[1]} is set, so a launcher should have set {names[0]} and {names[2]} to numbers "
-                         f"({error}); unset {names[1]} to run one process") from error
+        ranks = Ranks(*(int(environment[name]) for name in names))
+    except (KeyError, ValueError):
+        ranks = None
+    if ranks is None or not 0 <= ranks.rank < ranks.size or not 0 <= ranks.local < ranks.size:
+        raise InputError(f"a launcher should have set {names[0]} below {names[1]}, and {names[2]}, to numbers; this "
+                         f"process has {told}; unset them to run one process")
+    return ranks
 
 
 def alone(environment: Mapping[str, str]) -> dict[str, str]:
@@ -173,8 +176,21 @@ def open_ranks(timeout_s: float) -> Iterator[Ranks]:
                              f"{ranks.local + 1} ranks or more; start one a GPU")
         torch.cuda.set_device(ranks.local)
         backend = "cpu:gloo,cuda:nccl"
-    dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.size, timeout=timedelta(seconds=timeout_s))
+    try:
+        dist.init_process_group(backend, rank=ranks.rank, world_size=ranks.size, timeout=timedelta(seconds=timeout_s))
+    except ValueError as error:  # where rank 0 is, is not said, or no address
+        raise InputError(f"rank {ranks.rank} of {ranks.size}: a launcher should have set MASTER_ADDR and MASTER_PORT, "
+                         f"where rank 0 is ({error})") from error
+    except RuntimeError as error:
+        raise WorkFailed(f"rank {ranks.rank} of {ranks.size}: the others were not found in engine.timeout_s "
+                         f"({_line(error)}); see that all are started, and reach MASTER_ADDR and MASTER_PORT"
+                         ) from error
     try:
         yield ranks
     finally:
         dist.destroy_process_group()
+
+
+def _line(error: RuntimeError) -> str:
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

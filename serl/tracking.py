@@ -12,6 +12,7 @@ The folder is the record: everything the viewer and the notebooks show comes fro
 
 from __future__ import annotations
 
+import fcntl
 import json
 import netrc
 import os
@@ -46,6 +47,21 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"run folder {path}: cannot be made ({error.strerror})") from error
         self._metrics = path / "metrics.jsonl"
+
+    def claim(self) -> None:
+        """Keep other processes out for as long as this one lives; InputError if one is at work here already."""
+        try:
+            lock = os.open(self.path / ".lock", os.O_WRONLY | os.O_CREAT, 0o644)  # until the process ends
+        except OSError as error:
+            raise InputError(f"run folder {self.path}: cannot be written ({error.strerror})") from error
+        try:
+            # Not flock: forked workers would hold it on after the process that was killed.
+            fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            raise InputError(f"run folder {self.path}: another process is at work in it; wait for its end, or stop it"
+                             ) from None
+        except OSError:  # a file system without locks
+            os.close(lock)
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         """Write RUN/config.yaml. `config` holds plain values only (dict, list, str, number, bool, None)."""

@@ -49,6 +49,9 @@ def test_missing_things_are_one_line_that_says_what_to_do(capsys, tmp_path):
     assert "--resume RUN" in fails(capsys, "train")
     assert "not a run folder" in fails(capsys, "train", "--resume", str(tmp_path))
     assert "unknown key" in fails(capsys, "train", "--config", RECIPE, "--train.rate", "1")
+    (tmp_path / "file").touch()
+    assert "cannot be written" in fails(capsys, "export", "--checkpoint", "embedded", "--out",
+                                        str(tmp_path / "file" / "model"))
     assert "a value is missing" in fails(capsys, "train", "--config", RECIPE, "--train.lr")
     assert "no such folder" in fails(capsys, "eval", "--config", RECIPE, "--checkpoint", str(tmp_path / "model"))
 
@@ -85,6 +88,11 @@ def test_a_missing_bird_root_and_an_unreadable_model_are_named(capsys, tmp_path,
 def test_a_resumed_run_refuses_options_that_would_change_what_it_learns(capsys, tmp_path):
     (tmp_path / "config.yaml").write_text("name: a\n")
     assert "--train.lr: cannot change" in fails(capsys, "train", "--resume", str(tmp_path), "--train.lr", "1")
+    (tmp_path / "config.yaml").write_text("rollout: {engine: vllm_server, vllm: {urls: ['http://old:8000']}}\n")
+    said = fails(capsys, "train", "--resume", str(tmp_path), "--rollout.vllm.urls", "[new]")
+    assert "must begin with http" in said, "servers may be elsewhere when a run goes on"
+    assert "cannot change" in fails(capsys, "train", "--resume", str(tmp_path), "--rollout.vllm.dtype", "bfloat16",
+                                    "--rollout.vllm.tolerance", "0.2")
 
 
 def test_more_steps_are_for_runs_whose_lambda_does_not_go_by_their_number(tmp_path):

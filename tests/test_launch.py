@@ -55,7 +55,8 @@ def test_the_options_of_a_launcher_that_do_not_fit_are_refused(capsys, tmp_path,
     assert "cannot be read" in fails(capsys, *command, "--hostfile", str(tmp_path / "none"))
     monkeypatch.setattr(launch.importlib.util, "find_spec", lambda name: None)
     assert "serl[deepspeed]" in fails(capsys, *command, "--hostfile", str(hosts))
-    for text in ("", "node-1\n", "node-1 slots=many\n"):
+    for text in ("", "node-1\n", "node-1 slots=many\n", "node-1 8\n", "a slots=0\n",
+                 "a slots=1\nb slots=1\na slots=1\n"):
         hosts.write_text(text)
         assert str(hosts) in fails(capsys, *command, "--hostfile", str(hosts))
 

@@ -86,8 +86,23 @@ def test_who_a_process_is_stands_where_its_launcher_says_it():
     assert alone(slurm | usual | {LAUNCHED_BY: "pdsh"}) == slurm
 
 
-def test_half_an_environment_is_refused(monkeypatch):
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.delenv("RANK", raising=False)
-    with pytest.raises(InputError, match="RANK"), open_ranks(1.0):
+@pytest.mark.parametrize("told", ["WORLD_SIZE=2", "RANK=1", "RANK=0 WORLD_SIZE=2", "RANK=x WORLD_SIZE=2 LOCAL_RANK=0",
+                                  "RANK=2 WORLD_SIZE=2 LOCAL_RANK=0", "RANK=-1 WORLD_SIZE=2 LOCAL_RANK=0",
+                                  "RANK=0 WORLD_SIZE=0 LOCAL_RANK=0"])
+def test_half_an_environment_is_refused(told):
+    with pytest.raises(InputError, match="RANK"):
+        ranks_of(dict(pair.split("=") for pair in told.split()))
+
+
+def test_who_does_not_find_rank_0_says_so(monkeypatch):
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    with pytest.raises(InputError, match="MASTER_ADDR"), open_ranks(1.0):
         pass
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))  # and nobody listens there
+        monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+        monkeypatch.setenv("MASTER_PORT", str(probe.getsockname()[1]))
+        with pytest.raises(WorkFailed, match="the others were not found"), open_ranks(1.0):
+            pass

@@ -90,6 +90,23 @@ def test_a_run_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
         RunFolder(tmp_path / "file" / "run")
 
 
+def test_two_processes_do_not_work_in_one_run_folder(tmp_path):
+    (tmp_path / "config.yaml").write_text("name: a\n")
+    code = "from pathlib import Path; from serl.tracking import RunFolder; RunFolder(Path({!r})).claim()"
+
+    def another() -> str:
+        return subprocess.run([sys.executable, "-c", code.format(str(tmp_path))], capture_output=True, text=True,
+                              check=False).stderr
+
+    assert another() == ""
+    RunFolder(tmp_path).claim()
+    refused = f"run folder {tmp_path}: another process is at work in it"
+    assert refused in another()
+    for command in ("train", "sft"):
+        code = f"from serl.cli import main; main(['{command}', '--resume', {{!r}}])"
+        assert another().startswith(f"serl: {refused}")
+
+
 def test_auto_is_offline_without_a_login_and_online_with_one(no_login, monkeypatch):
     assert resolve_wandb_mode("auto") == "offline"
     no_login.write_text("machine api.wandb.ai login user password secret\n")

@@ -115,11 +115,11 @@ class Bench:
         self.jobs = [Job(example, prompt, (question, number)) for question in range(self.args.questions)
                      for prompt in [tuple(ids(shape.prompt))] for number in range(self.args.group)]
 
-    def conversations(self, slow: bool) -> Callable[[list[int]], Conversation]:
+    def conversations(self, slow: bool) -> Callable[..., Conversation]:
         """What starts an episode; the first one has the slow query, if any."""
         first = [slow]
 
-        def start(prompt: list[int], memory: None) -> Conversation:
+        def start(prompt: list[int], memory: None = None) -> Conversation:
             return Conversation(prompt, self.shape.turns, self.observation, bool(first) and first.pop())
 
         return start

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from serl.commands.options import print_json
 from serl.errors import InputError
+from serl.io import check_writable
 
 
 def add_parser(subparsers) -> None:
@@ -28,6 +29,7 @@ def run(args: argparse.Namespace) -> int:
     """InputError for weights that cannot be read and for a folder that exists."""
     if args.out.exists():
         raise InputError(f"{args.out}: it exists; choose another --out")
+    check_writable(args.out)
     import torch
 
     from serl import lora, model

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from serl.config import Config, load_config
+from serl.config.rules import OF_STARTED
 from serl.errors import InputError
 from serl.parallel import ranks_of
 
 # Options that a resumed run may change: they decide neither what is sampled nor how it is learned from.
 MAY_CHANGE = ("train.steps", "train.save_every", "train.keep", "train.guards.", "eval.", "tracking.", "sql.workers",
-              "hindsight.dump", "engine.timeout_s")
+              "hindsight.dump", "engine.timeout_s",
+              # Where engines are and how they start: those of a run that goes on may be others.
+              *(f"rollout.vllm.{name}" for name in ("urls", "folder", *OF_STARTED, "request_timeout_s")))
 
 
 def add_config(parser: argparse.ArgumentParser, required: bool = True) -> None:

@@ -19,7 +19,7 @@ class GuardsConfig:
     length_floor: float = 4.0  # sampled tokens of a trajectory, on average; the tags of a solution are more than that
     entropy: str = "stop"  # off | skip | stop: the policy always says the same, or anything
     entropy_floor: float = 1e-3  # nats a token (rollout/entropy); the embedded model's runs stay above 0.05
-    entropy_rise: float = 3.0  # nats a token above the run's first step; a policy of V tokens that knows nothing has ln V
+    entropy_rise: float = 3.0  # nats a token above the run's first step; knowing nothing of V tokens is ln V
     skips: int = 8  # skipped updates one after the other that stop the run, since it would go on for nothing
 
 

@@ -164,8 +164,10 @@ def _read(checkpoint: Path, name: str) -> dict:
     try:
         return torch.load(checkpoint / name, map_location="cpu", weights_only=True)
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError) as error:
-        raise InputError(f"{checkpoint / name}: cannot be read ({error}); delete this folder to resume from "
-                         "the one before it") from error
+        # What torch says of a damaged file is long, and advises to trust it.
+        reason = error.strerror if isinstance(error, OSError) else "it is damaged, or no state"
+        raise InputError(f"{checkpoint / name}: cannot be read ({reason}); delete this folder to resume from the one "
+                         "before it, or from the start if there is none") from error
 
 
 def _path(folder: Path, step: int) -> Path:
@@ -212,6 +214,7 @@ def _unwritten(checkpoint: Path, error: BaseException) -> WorkFailed:
     while error.__context__ is not None and not isinstance(error, OSError):
         error = error.__context__
     reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    free = shutil.disk_usage(checkpoint.parent).free / 1e9
+    there = next(folder for folder in checkpoint.parents if folder.is_dir())  # the first one makes its folder
+    free = shutil.disk_usage(there).free / 1e9
     return WorkFailed(f"{checkpoint}: this checkpoint cannot be written ({reason}; {free:.3g} GB are free there), and "
                       "those before it are whole; make room, or let fewer stay by train.keep")

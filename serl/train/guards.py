@@ -79,7 +79,7 @@ class Guards:
         self.first_entropy = entropy if self.first_entropy is None else self.first_entropy
         rise = entropy - self.first_entropy
         self._check("entropy", rise > self.options.entropy_rise,
-                    f"the policy's entropy is {entropy:.3g} nats a token, {rise:.3g} more than in the first step, where "
+                    f"the policy's entropy is {entropy:.3g} nats a token, {rise:.3g} more than in the first step, "
                     f"entropy_rise is {self.options.entropy_rise:g}: an update has broken it, go on from a checkpoint "
                     "before that one, at a lower train.lr")
         return {"rollout/entropy": entropy, "rollout/length": length}

@@ -44,6 +44,8 @@ def _train_run(config: Config, folder: Path, ranks: Ranks, preemption: Preemptio
                          "changes; serve the model that it starts from, and name it by grounding.chat_url")
     terms_of(config.reward)  # a term that cannot be imported is told of now
     reward_of(config)  # its weights are there, or it is said now and not when the first evaluation ends
+    if ranks.leads and (folder / "config.yaml").exists():  # before another process removes what is to be read
+        RunFolder(folder).claim()
     newest = ranks.first(lambda: checkpoint.latest(folder / "checkpoints"))
     for split in (config.data.train_split, config.data.eval_split):  # before gigabytes of weights are read
         load_examples(config, split)
@@ -53,6 +55,8 @@ def _train_run(config: Config, folder: Path, ranks: Ranks, preemption: Preemptio
         if bench.own_teacher is not None:  # it is kept: Trainer asks for it again
             check_agreement(ranks, config, {"hindsight.teacher.path": bench.own_teacher})
         run, trainer = RunFolder(folder), None
+        if ranks.leads:
+            run.claim()
         with reported(folder, lambda: _place(trainer)):
             if ranks.leads:
                 run.write_config(to_dict(config))

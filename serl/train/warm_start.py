@@ -41,6 +41,8 @@ def warm_start(config: Config, folder: Path, out: Path, save_dtype: str) -> dict
 def _warm_start(config: Config, folder: Path, out: Path, save_dtype: str, ranks: Ranks) -> dict[str, Any]:
     import torch
 
+    if ranks.leads and (folder / "config.yaml").exists():  # before another process removes what is to be read
+        RunFolder(folder).claim()
     newest = ranks.first(lambda: checkpoint.latest(folder / "checkpoints"))
     model, tokenizer = _starting_model(config, newest, ranks)
     kinds: Counter[str] = Counter()
@@ -60,6 +62,7 @@ def _warm_start(config: Config, folder: Path, out: Path, save_dtype: str, ranks:
             sft.load_state_dict(checkpoint.load_state(newest))
         run = RunFolder(folder)  # only now: a mistyped path leaves no run behind
         if ranks.leads:
+            run.claim()
             run.write_config(to_dict(config))
             run.write_environment()
             run.truncate_metrics(sft.step)

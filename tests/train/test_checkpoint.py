@@ -50,6 +50,23 @@ def test_a_full_disk_leaves_the_checkpoint_before_and_nothing_else(size, model, 
     models.load(str(first), "float32")
 
 
+def test_a_first_checkpoint_whose_folder_cannot_be_made_says_so(model, tokenizer, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(WorkFailed, match="step_000001: this checkpoint cannot be written .*GB are free"):
+        checkpoint.save(tmp_path / "file" / "checkpoints", 1, model, tokenizer, STATE, keep=1)
+
+
+@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"\xb7" * 999],
+                         ids=["cut", "empty", "other"])
+def test_a_damaged_state_is_named_in_one_line(damage, model, tokenizer, tmp_path):
+    path = checkpoint.save(tmp_path, 1, model, tokenizer, STATE, keep=1) / "state.pt"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(InputError) as found:
+        checkpoint.load_state(path.parent)
+    assert str(found.value).startswith(f"{path}: cannot be read (it is damaged, or no state); delete this folder")
+    assert "\n" not in str(found.value)
+
+
 def test_a_state_is_replaced_whole_or_not_at_all(model, tokenizer, tmp_path):
     folder = checkpoint.save(tmp_path, 1, model, tokenizer, STATE, keep=1)
     weights = (folder / "model.safetensors").stat()
