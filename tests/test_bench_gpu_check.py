@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 # What serl needs elsewhere, and a machine with PyTorch and transformers alone does not have.
 ABSENT = ("sqlglot", "wandb", "matplotlib", "sentence_transformers", "faiss", "peft")

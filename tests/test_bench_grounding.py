@@ -211,6 +211,7 @@ def run(*arguments) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, str(BENCH), *map(str, arguments)], capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_methods_are_measured_on_a_made_task(task, tmp_path):
     arguments = ["--task", task, "--root", tmp_path, "--methods", "bm25,ours-lexical", "--rounds", 1, "--large", 19,
                  "--cache", tmp_path / "cache"]

@@ -23,6 +23,7 @@ ARGS = Namespace(vocab=64, hidden=64, layers=1, hindsight=6, repetitions=1, thre
                  memory_vocab=64)
 
 
+@pytest.mark.slow
 def test_all_ways_of_a_small_shape_agree_and_are_reported(step):
     row = step.measure(step.Shape.of("48/40/2/2"), ARGS)
     seconds = row["seconds"]

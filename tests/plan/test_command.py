@@ -69,6 +69,7 @@ def test_a_plan_in_text_and_in_json(capsys, model):
     assert found["step"]["total"] == pytest.approx(sum(found["step"]["seconds"].values()))
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_said_with_what_would(capsys, model):
     plain = ["plan", "--model", model, *SMALL, "--model.shared_prefix", "false"]
     assert main([*plain, "--json"]) == 0

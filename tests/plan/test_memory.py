@@ -122,6 +122,7 @@ def test_higher_stages_need_less_of_what_they_share(small):
     assert held == [18 * total, 12 * total, 10 * total, 9 * total]
 
 
+@pytest.mark.slow
 def test_the_cheapest_change_that_fits_comes_first(small):
     config, counts = small
     needed = planned(small, prompt=200, shared=False, micro_tokens=10**6)

@@ -94,8 +94,8 @@ WAYS = [{"shared": True}, {"shared": False}, {"shared": True, "checkpointing": T
         {"shared": True, "teacher": "live", "hindsight": 10, "turns": 2}]
 
 
-@pytest.mark.parametrize("fields", [WAYS[2], *(pytest.param(way, marks=pytest.mark.slow) for way in (
-    *WAYS[:2], *WAYS[3:], {"shared": True, "device": "cuda"}))])
+@pytest.mark.slow
+@pytest.mark.parametrize("fields", [*WAYS, {"shared": True, "device": "cuda"}])
 def test_few_layers_tell_those_of_many(fields):
     config, own = with_layers(tiny_model(V).config, 5), setting(**{"device": "cpu"} | fields)
     whole = run(config, trajectories(P, R, R, N, 1, V, taught=own.teacher == "live"), Work.of(own))

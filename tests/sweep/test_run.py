@@ -60,6 +60,7 @@ def test_what_is_done_is_not_run_again(tmp_path, capfd, minibird):
     assert "plain-s0: it was not run with the options" in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_failed_run_is_reported_and_tried_again_only_when_asked(tmp_path, capfd, minibird):
     file, _ = sweep_file(tmp_path, minibird, root=tmp_path / "nowhere")
     folder = tmp_path / "runs"

@@ -62,6 +62,7 @@ def test_the_same_command_writes_the_same_teacher_and_json(run_folder, taught, t
     assert any(not torch.equal(value, first[name]) for name, value in weights_of(out).items())
 
 
+@pytest.mark.slow
 def test_credit_warns_of_a_teacher_that_has_seen_what_it_is_measured_on(run_folder, taught, tmp_path, capsys):
     credit = ["credit", str(run_folder), "--samples", "4", "--teacher", str(taught), "--out", str(tmp_path / "credit")]
     assert main([*credit, "--step", "0"]) == 0
