@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from serl.data.example import Example
@@ -32,13 +31,3 @@ class Interaction:
     def before(self, turn: int) -> tuple[Example, ...]:
         """The turns that come before a turn: all that it can rest on, the first before it first."""
         return self.turns[: turn - 1]
-
-
-def histories(interactions: Iterable[Interaction]) -> dict[str, tuple[Example, ...]]:
-    """For each question id the turns before it.
-
-    By this, and not by its neighbours in a list, is a turn's history to be found: splits leave out questions that
-    cannot be asked or judged, whose words later turns rest on all the same.
-    """
-    return {example.question_id: dialogue.before(example.turn) for dialogue in interactions
-            for example in dialogue.turns}

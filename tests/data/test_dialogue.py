@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from serl.data import Example, Interaction, load, load_interactions
-from serl.data.interaction import Intent, histories
+from serl.data.interaction import Intent
+from serl.data.turns import earlier_turns
 from serl.errors import InputError
 from tests.data.layouts import make_database
 
@@ -48,7 +49,7 @@ def test_an_interaction_keeps_its_turns_in_order_and_its_final_intent(tmp_path: 
     assert first == Interaction("0", tuple(turns[:2]), Intent("Which are at least 2?", "SELECT a FROM t WHERE a >= 2"))
     assert second == Interaction("1", tuple(turns[2:]), None)
     assert (first.db_id, first.before(1), first.before(2)) == ("shop", (), (turns[0],))
-    assert histories([first, second]) == {"0/1": (), "0/2": (turns[0],), "1/1": ()}
+    assert earlier_turns([*first.turns, *second.turns]) == {"0/1": (), "0/2": (turns[0],), "1/1": ()}
 
 
 def test_gold_loses_the_spaces_inside_of_its_operators_only(tmp_path: Path) -> None:
