@@ -158,6 +158,7 @@ def test_a_full_disk_ends_a_run_with_one_line_and_leaves_nothing_half_written(la
         assert f"go on with `serl train --resume {lab.folder / 'full'}`" in line
         assert lab.metrics("full") == lab.metrics("whole")[:rows]
         assert rows == 0 or (lab.folder / "full" / "metrics.jsonl").read_bytes().endswith(b"\n")
-        assert not list((lab.folder / "full").rglob(".*")) and not (lab.folder / "full" / "error.txt").exists()
+        assert [path.name for path in (lab.folder / "full").rglob(".*")] == [".lock"]
+        assert not (lab.folder / "full" / "error.txt").exists()
     assert lab.train("full")[0] == 0
     assert lab.whole("full") == lab.whole("whole")
