@@ -4,7 +4,7 @@ import signal
 
 from grounding.errors import InputError
 
-__all__ = ["InputError", "Stopped", "WorkFailed"]
+__all__ = ["InputError", "Stopped", "WorkFailed", "first_line"]
 
 
 class WorkFailed(Exception):
@@ -21,3 +21,13 @@ class Stopped(KeyboardInterrupt):
     @property
     def code(self) -> int:
         return 128 + self.number
+
+
+def first_line(error: BaseException) -> str:
+    """What another library says of its error, in a line; the error's kind where it says nothing.
+
+    >>> first_line(ValueError("no such key\\nTraceback ...")), first_line(TimeoutError())
+    ('no such key', 'TimeoutError')
+    """
+    text = str(error).strip()
+    return text.splitlines()[0] if text else type(error).__name__

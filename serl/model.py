@@ -14,7 +14,7 @@ from pathlib import Path
 
 from serl import lora as adapters
 from serl.config import LoraConfig
-from serl.errors import InputError
+from serl.errors import InputError, first_line
 
 EMBEDDED = Path(__file__).parent / "assets" / "warm_start"
 
@@ -205,8 +205,7 @@ def _read(path: str, source: str, gguf: str | None, options: dict):
         hint = "" if Path(source).is_dir() else (
             " (not a local folder, and not in the local cache: give a folder, or set SERL_ALLOW_DOWNLOAD=1 "
             "to fetch it from the hub)")
-        first_line = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise InputError(f"model {path}: cannot be read{hint}: {first_line}") from error
+        raise InputError(f"model {path}: cannot be read{hint}: {first_line(error)}") from error
     if missing := sorted(info["missing_keys"]):  # they would be random
         raise InputError(f"model {path}: its files have no values for {len(missing)} parameters, the first is "
                          f"{missing[0]}")

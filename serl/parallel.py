@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
-from serl.errors import InputError, WorkFailed
+from serl.errors import InputError, WorkFailed, first_line
 
 if TYPE_CHECKING:
     import torch
@@ -129,7 +129,7 @@ class Ranks:
             yield
         except RuntimeError as error:  # all that torch says of a lost peer or of a time-out
             raise WorkFailed(f"rank {self.rank} of {self.size}: another rank has ended, or took longer than "
-                             f"engine.timeout_s ({_line(error)})") from error
+                             f"engine.timeout_s ({first_line(error)})") from error
 
 
 ALONE = Ranks()
@@ -183,14 +183,9 @@ def open_ranks(timeout_s: float) -> Iterator[Ranks]:
                          f"where rank 0 is ({error})") from error
     except RuntimeError as error:
         raise WorkFailed(f"rank {ranks.rank} of {ranks.size}: the others were not found in engine.timeout_s "
-                         f"({_line(error)}); see that all are started, and reach MASTER_ADDR and MASTER_PORT"
+                         f"({first_line(error)}); see that all are started, and reach MASTER_ADDR and MASTER_PORT"
                          ) from error
     try:
         yield ranks
     finally:
         dist.destroy_process_group()
-
-
-def _line(error: RuntimeError) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from serl import lora
-from serl.errors import InputError, WorkFailed
+from serl.errors import InputError, WorkFailed, first_line
 from serl.parallel import ALONE, Ranks
 
 STATE, OF_RANK, BEST = "state.pt", "state_rank_{}.pt", "best"
@@ -213,8 +213,7 @@ def _unwritten(checkpoint: Path, error: BaseException) -> WorkFailed:
     # PyTorch answers the system's error with one of its own about what it could not finish.
     while error.__context__ is not None and not isinstance(error, OSError):
         error = error.__context__
-    reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
     there = next(folder for folder in checkpoint.parents if folder.is_dir())  # the first one makes its folder
     free = shutil.disk_usage(there).free / 1e9
-    return WorkFailed(f"{checkpoint}: this checkpoint cannot be written ({reason}; {free:.3g} GB are free there), and "
-                      "those before it are whole; make room, or let fewer stay by train.keep")
+    return WorkFailed(f"{checkpoint}: this checkpoint cannot be written ({first_line(error)}; {free:.3g} GB are free "
+                      "there), and those before it are whole; make room, or let fewer stay by train.keep")

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from serl.errors import InputError, WorkFailed
+from serl.errors import InputError, WorkFailed, first_line
 from serl.generate.vllm.endpoint import Completion, EndpointDown
 from serl.generate.vllm.launch import environ
 
@@ -38,7 +38,7 @@ class EngineEndpoint:
             try:
                 self.engine = AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(arguments))
             except Exception as error:
-                raise WorkFailed(f"the vLLM engine did not start: {_line(error)}; more is above") from error
+                raise WorkFailed(f"the vLLM engine did not start: {first_line(error)}; more is above") from error
 
     async def complete(self, ids: Sequence[int], sampling: dict[str, Any]) -> Completion:
         output = await self._final(ids, sampling)
@@ -100,13 +100,8 @@ class EngineEndpoint:
         try:
             return await work
         except (EngineDeadError, EngineGenerateError) as error:
-            raise EndpointDown(_line(error)) from error
+            raise EndpointDown(first_line(error)) from error
         except Exception as error:
             if self.engine.errored:
-                raise EndpointDown(_line(error)) from error
-            raise WorkFailed(f"the vLLM engine refused: {_line(error)}") from error
-
-
-def _line(error: BaseException) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0] if text else type(error).__name__
+                raise EndpointDown(first_line(error)) from error
+            raise WorkFailed(f"the vLLM engine refused: {first_line(error)}") from error
